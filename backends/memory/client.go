@@ -11,6 +11,7 @@ import (
 
 type client struct {
 	store  *Store
+	denied bool
 	open   []*entry // guarded by store.mu
 	closed bool     // guarded by store.mu
 }
@@ -101,6 +102,12 @@ func (c *client) begin(ctx context.Context, what string) error {
 	c.store.requests++
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("memory: %s: %w: %w", what, backends.ErrUnavailable, err)
+	}
+	if c.denied {
+		return fmt.Errorf("memory: %s: %w", what, backends.ErrDenied)
+	}
+	if c.store.down {
+		return fmt.Errorf("memory: %s: the store is down: %w", what, backends.ErrUnavailable)
 	}
 	if c.closed {
 		return fmt.Errorf("memory: %s: the client is closed: %w", what, backends.ErrUnavailable)

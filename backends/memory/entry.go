@@ -157,15 +157,17 @@ func (h *entry) KeepEvery() time.Duration {
 func (h *entry) Leave(context.Context) error {
 	s := h.client.store
 	s.mu.Lock()
-	if !h.left && !h.client.closed {
-		s.requests++
-		s.drop(h.queue, h.slot, h)
-		h.client.open = slices.DeleteFunc(h.client.open, func(o *entry) bool { return o == h })
-	}
 	h.detach()
+	h.client.open = slices.DeleteFunc(h.client.open, func(o *entry) bool { return o == h })
+	var err error
+	if h.queue.place(h.slot) >= 0 {
+		if err = h.client.begin(context.Background(), "leave"); err == nil {
+			s.drop(h.queue, h.slot, h)
+		}
+	}
 	s.mu.Unlock()
 	h.feed.Close()
-	return nil
+	return err
 }
 
 func (h *entry) Crash() backends.Crash {

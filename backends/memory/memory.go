@@ -33,6 +33,7 @@ type Store struct {
 	mu       sync.Mutex
 	rev      int64
 	requests int
+	down     bool
 	keys     map[string]*queue
 }
 
@@ -92,6 +93,16 @@ func NewStore() *Store {
 // Open returns a client of the store. Closing it frees what its entries hold in this process and leaves the entries
 // in the store, as if the client had crashed.
 func (s *Store) Open() backends.Backend { return &client{store: s} }
+
+// OpenDenied returns a client that has no permission to do anything.
+func (s *Store) OpenDenied() backends.Backend { return &client{store: s, denied: true} }
+
+// SetDown makes every call fail with ErrUnavailable and without effect, until it is set back. Watches stay.
+func (s *Store) SetDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
 
 // Requests counts the calls of all clients and the notifications of all watches so far.
 func (s *Store) Requests() int {
