@@ -1,0 +1,9 @@
+package exec
+
+import "golang.org/x/sys/unix"
+
+const (
+	getTermios        = unix.TCGETS
+	setTermios        = unix.TCSETS
+	setTermiosDrained = unix.TCSETSW
+)
