@@ -55,6 +55,10 @@ func explain(what, path string, err error) error {
 		return wrap(nil, "free some space on it")
 	case is(unix.ELOOP, unix.EMLINK): // FreeBSD answers EMLINK to O_NOFOLLOW
 		return wrap(nil, "it is a symbolic link, and those are not followed here: remove it if it is not yours")
+	case is(unix.ENOTDIR):
+		return wrap(nil, "it has to be a directory, and inside the state directory not a symbolic link to one")
+	case is(unix.EISDIR):
+		return wrap(nil, "there is a directory in its place: remove it if it is not yours")
 	case is(unix.ENAMETOOLONG):
 		return wrap(backends.ErrBadKey, "use a shorter key: this file system does not take such long names")
 	case is(errNotRegular, errOtherUser):

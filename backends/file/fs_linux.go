@@ -10,13 +10,20 @@ func (d *dir) checkLocal() error {
 	if err != nil {
 		return explain("look at the file system of", d.path, err)
 	}
-	switch uint32(st.Type) {
+	if networkMagic(uint32(st.Type)) {
+		return explain("use the directory", d.path, errNetwork)
+	}
+	return nil
+}
+
+func networkMagic(magic uint32) bool {
+	switch magic {
 	case unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.V9FS_MAGIC,
 		unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CEPH_SUPER_MAGIC, unix.CODA_SUPER_MAGIC, unix.NCP_SUPER_MAGIC,
 		unix.OCFS2_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC,
 		0x01161970, // GFS2
 		0x0bd00bd0: // Lustre
-		return explain("use the directory", d.path, errNetwork)
+		return true
 	}
-	return nil
+	return false
 }

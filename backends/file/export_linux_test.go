@@ -1,0 +1,3 @@
+package file
+
+var NetworkMagic = networkMagic
