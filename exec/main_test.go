@@ -170,6 +170,8 @@ func (p *player) do(line string) (code int, quit bool) {
 		var s exec.Swept
 		s, err = exec.Sweep(ctx, args[1], args[2], args[3])
 		fmt.Fprintf(p.out, "swept %d\n", s.Killed)
+	case "leaks":
+		err = goleak.Find()
 	case "spawn": // a child of leaderrun's own
 		pid, err := syscall.ForkExec(args[1], args[1:], &syscall.ProcAttr{Files: []uintptr{0, 1, 2}, Env: os.Environ()})
 		fmt.Fprintf(p.out, "spawned %d %v\n", pid, err)
