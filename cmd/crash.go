@@ -25,6 +25,8 @@ type will struct {
 	Record   json.RawMessage `json:"record"`
 	MayStart boottime.Time   `json:"mayStart"`
 	Data     []byte          `json:"data"` // backends.Crash.Data
+
+	term election.Term // made of Record and MayStart
 }
 
 // newWill is written by leaderrun.
@@ -39,24 +41,25 @@ func newWill(backend, memory, key string, t election.Term) ([]byte, error) {
 	})
 }
 
-// term is the election's view of the will, for the record with which the term ends.
-func (w *will) term() (election.Term, error) {
+// readWill is what the guard does with it.
+func readWill(data []byte) (*will, error) {
+	var w will
+	if err := json.Unmarshal(data, &w); err != nil {
+		return nil, err
+	}
 	r, err := backends.ParseRecord(w.Record)
 	if err != nil {
-		return election.Term{}, err
+		return nil, err
 	}
-	return election.Term{Record: *r, MayStart: w.MayStart}, nil
+	w.term = election.Term{Record: *r, MayStart: w.MayStart}
+	return &w, nil
 }
 
 // handback is what is left of the guard's work when leaderrun died, or was stopped past the end of its term: the tree is
 // gone, and the next leader need not wait for what is known to be dead.
 func handback(report *exec.CrashReport, o opener) error {
 	hush()
-	var w will
-	if err := json.Unmarshal(report.Crash, &w); err != nil {
-		return fmt.Errorf("hand back: %w", err)
-	}
-	t, err := w.term()
+	w, err := readWill(report.Crash)
 	if err != nil {
 		return fmt.Errorf("hand back: %w", err)
 	}
@@ -71,7 +74,7 @@ func handback(report *exec.CrashReport, o opener) error {
 	ctx, cancel := context.WithTimeout(context.Background(), until.Sub(boottime.Now()))
 	defer cancel()
 	crash := backends.Crash{Data: w.Data, Files: report.Files}
-	err = tryHandback(ctx, s, crash, func() backends.Record { return t.Final(report.Begun, boottime.Now()) }, t.Record.TTL/10)
+	err = tryHandback(ctx, s, crash, func() backends.Record { return w.term.Final(report.Begun, boottime.Now()) }, w.term.Record.TTL/10)
 	if err != nil {
 		return fmt.Errorf("hand back %s, token %d: %w", w.Key, report.Token, err)
 	}
