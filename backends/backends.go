@@ -100,13 +100,15 @@ type Entry interface {
 
 	// Release writes r and removes the own entry, in one atomic operation, if the own entry exists and the record has
 	// the version seen. A lease or session is given up behind it, as far as ctx allows; failing in that is no error.
+	// Repeating one that took effect is nil as long as nobody has written the record since: its reply may have been lost.
 	Release(ctx context.Context, r Record, seen Version) error
 
 	// Leave withdraws from the queue without writing the record, and ends the watch; Events is not closed. Idempotent,
 	// works after ErrLost, and frees all of the entry's goroutines whatever it returns.
 	Leave(ctx context.Context) error
 
-	// Crash is what another process needs to give this entry back. Valid from Enter on, until Leave.
+	// Crash is what another process needs to give this entry back. Valid from Enter on, until Leave; taken before the
+	// entry was the head, it may only be good for withdrawing it (the file store).
 	Crash() Crash
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -90,13 +92,18 @@ func ParseRecord(data []byte) (*Record, error) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	for _, name := range []string{"v", "minv", "id", "host", "pid", "boot", "token", "ttl", "owe", "beat", "since", "released"} {
-		delete(all, name)
-	}
+	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return knownField(name) })
 	if len(all) > 0 {
 		r.Extra = all
 	}
 	return &r, nil
+}
+
+// knownField says whether encoding/json would take a field of this name for one of Record's, whatever its case: as an
+// extra field it could overrule the real one when it is read again.
+func knownField(name string) bool {
+	known := []string{"v", "minv", "id", "host", "pid", "boot", "token", "ttl", "owe", "beat", "since", "released"}
+	return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
 // Mine reports whether r was written by the term with this token.

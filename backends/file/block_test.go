@@ -41,12 +41,10 @@ func TestDecodeRefusesDamage(t *testing.T) {
 		t.Fatalf("the whole = %v", err)
 	}
 	for i := range whole {
-		for _, bit := range []byte{1, 0x20, 0x80} {
-			damaged := bytes.Clone(whole)
-			damaged[i] ^= bit
-			if _, err := file.DecodeEncode(file.LeaseKind, damaged); err == nil {
-				t.Fatalf("byte %d changed to %q: accepted", i, damaged[i])
-			}
+		damaged := bytes.Clone(whole)
+		damaged[i] ^= 1 << (i % 8)
+		if _, err := file.DecodeEncode(file.LeaseKind, damaged); err == nil {
+			t.Fatalf("byte %d changed to %q: accepted", i, damaged[i])
 		}
 		if _, err := file.DecodeEncode(file.LeaseKind, whole[:i]); err == nil {
 			t.Fatalf("the first %d bytes: accepted", i)

@@ -146,3 +146,37 @@ func leased(t *testing.T, n int) (dir, path string) {
 	}
 	return dir, filepath.Join(dir, lease)
 }
+
+// One uncontended term: what a run on this store costs beside its processes.
+func BenchmarkTerm(b *testing.B) {
+	dir := b.TempDir()
+	for b.Loop() {
+		store, err := file.Open(dir, file.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		e, err := store.Enter(b.Context(), candidate("leader"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		v, err := e.View(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := record(v)
+		version, err := e.Acquire(b.Context(), r, v.Version)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if version, err = e.Beat(b.Context(), r, version); err != nil {
+			b.Fatal(err)
+		}
+		r.Released = true
+		if err := e.Release(b.Context(), r, version); err != nil {
+			b.Fatal(err)
+		}
+		if err := e.Leave(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
