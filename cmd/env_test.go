@@ -38,7 +38,7 @@ func TestMarks(t *testing.T) {
 	if m := one.mark("store", 7); !strings.HasPrefix(m, again.prefix("store")) || m == again.mark("store", 7) {
 		t.Errorf("marks of two processes: %q, %q", m, again.mark("store", 7))
 	}
-	if one.mark("store", 7) != one.mark("store", 7) {
+	if m := one.mark("store", 7); m != one.mark("store", 7) {
 		t.Error("the mark of a term changes")
 	}
 	for _, other := range []string{newMarks("/b").mark("store", 7), one.mark("other", 7), newMarks("/ab").mark("store", 7), marks{key: "b"}.mark("store\x00/a", 7)} {
