@@ -24,6 +24,7 @@ func arrows() map[string][]string {
 		"backends/backendtest": {"backends", "boottime"},
 		"backends/memory":      {"backends", "boottime"},
 		"boottime":             {},
+		"scripts/benchmark":    {},
 	}
 }
 
