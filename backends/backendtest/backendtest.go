@@ -138,6 +138,7 @@ func subtests() []subtest {
 		{"watch/absent record", (*suite).watchAbsent, []ability{evicts}},
 		{"watch/own entry gone", (*suite).watchGone, []ability{expire}},
 		{"handback/after the start", (*suite).handbackBegun, nil},
+		{"handback/of one that wakes up", (*suite).handbackAlone, nil},
 		{"handback/before the start", (*suite).handbackOwing, []ability{evicts}},
 		{"handback/never acquired", (*suite).handbackNotAcquired, nil},
 		{"handback/still waiting", (*suite).handbackWaiting, []ability{evicts}},

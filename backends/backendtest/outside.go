@@ -96,6 +96,21 @@ func (s *suite) handbackBegun(t *testing.T) {
 	leader.refused("Beat", leader.beat(leader.record(), next.version), backends.ErrLost)
 }
 
+// A leaderrun that was only stopped wakes up after its guard has handed the term back, and nobody waits: its beat is a
+// loss, and takes nothing back.
+func (s *suite) handbackAlone(t *testing.T) {
+	key := newKey()
+	leader := s.leader(t, key, "leader")
+	version := leader.version
+	leader.must("Handback", s.handback(t, leader, leader.released()))
+	leader.refused("Beat", leader.beat(leader.record(), version), backends.ErrLost)
+	if v := leader.view(); v.Own {
+		t.Fatalf("View of what was handed back = %+v, want Own false", v)
+	}
+	leader.refused("Beat", leader.beat(leader.record(), version), backends.ErrLost)
+	s.leader(t, key, "next")
+}
+
 func (s *suite) handbackOwing(t *testing.T) {
 	key := newKey()
 	leader, next := s.leader(t, key, "leader"), s.enter(t, key, "next")

@@ -119,7 +119,9 @@ func (e *entry) wait(l *lease) {
 				continue
 			}
 		}
-		e.broken = err
+		if e.broken = err; err != nil {
+			unlock(l.f)
+		}
 		e.mu.Unlock()
 		e.feed.Put(backends.Event{Kind: backends.Changed})
 		return
@@ -130,11 +132,9 @@ func (e *entry) wait(l *lease) {
 func (e *entry) hold() error {
 	c, err := e.lease.read()
 	if err != nil {
-		unlock(e.lease.f)
 		return err
 	}
 	if c.token() == math.MaxInt64 {
-		unlock(e.lease.f)
 		return explain("use", e.lease.path(), errDamaged)
 	}
 	e.state, e.token = held, c.token()+1

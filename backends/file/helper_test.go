@@ -52,7 +52,7 @@ func hold(dir string, guarded bool) error {
 	}
 	if guarded {
 		crash := e.Crash()
-		cmd := exec.Command("/proc/self/exe")
+		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "LEADERRUN_FILE_TEST=guard",
 			"LEADERRUN_FILE_TEST_TICKET="+string(crash.Data), fmt.Sprint("LEADERRUN_FILE_TEST_TOKEN=", r.Token))
 		cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = os.Stdin, os.Stdout, crash.Files

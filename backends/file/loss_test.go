@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leaderrun/leaderrun/backends"
 	"github.com/leaderrun/leaderrun/backends/file"
 )
@@ -132,6 +134,61 @@ func TestWaiterFollowsTheName(t *testing.T) {
 	if v := awaitHead(t, waiter); v.Token != 4 {
 		t.Fatalf("token = %d, want 4", v.Token)
 	}
+}
+
+// Another that has the lock is enough for a loss, before it has written anything; and nothing of it is touched then.
+func TestLockOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	first := enter(t, dir, "first")
+	r, version := lead(t, first)
+	crash := first.Crash()
+	if err := unix.Flock(int(crash.Files[0].Fd()), unix.LOCK_UN); err != nil { // by a guard whose disk was full
+		t.Fatal(err)
+	}
+	second := enter(t, dir, "second")
+	v := view(t, second)
+	before := read(t, filepath.Join(dir, lease))
+	r.Released = true
+	if err := open(t, dir).Handback(t.Context(), crash, r); err != nil {
+		t.Fatalf("Handback = %v", err)
+	}
+	if string(read(t, filepath.Join(dir, lease))) != string(before) {
+		t.Fatalf("a handback wrote under another's lock")
+	}
+	if _, err := first.Beat(t.Context(), r, version); !errors.Is(err, backends.ErrLost) {
+		t.Fatalf("Beat = %v, want ErrLost", err)
+	}
+	leave(t, first)
+	if _, err := second.Acquire(t.Context(), record(v), v.Version); err != nil {
+		t.Fatalf("Acquire = %v", err)
+	}
+}
+
+// A loss does not unlock: the tree of the lost term may be alive until Leave. Who is granted a file that makes no sense
+// is told so.
+func TestLossKeepsTheLock(t *testing.T) {
+	dir, path := leased(t, 1)
+	first := enter(t, dir, "first")
+	r, version := lead(t, first)
+	waiter := enter(t, dir, "waiter")
+	good := read(t, path)
+	write(t, path, []byte("hello"))
+	if _, err := first.Beat(t.Context(), r, version); !errors.Is(err, backends.ErrLost) {
+		t.Fatalf("Beat = %v, want ErrLost", err)
+	}
+	write(t, path, good)
+	if other := enter(t, dir, "other"); view(t, other).Place == 0 || view(t, waiter).Place == 0 {
+		t.Fatalf("the lock is free before the lost term has left")
+	} else {
+		leave(t, other)
+	}
+	write(t, path, []byte("hello"))
+	leave(t, first)
+	if got := (<-waiter.Events()).Kind; got != backends.Changed {
+		t.Fatalf("event = %v, want changed", got)
+	}
+	_, err := waiter.View(t.Context())
+	explained(t, err, path)
 }
 
 // Who leaves while blocked in the kernel's queue passes the lock on when it comes.

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/leaderrun/leaderrun/backends"
 	"github.com/leaderrun/leaderrun/backends/file"
 )
 
@@ -142,6 +145,32 @@ func TestMemoryConcurrent(t *testing.T) {
 	got, _, err := memory(t, dir).Recall("store", key)
 	if err != nil || got.Token != each*workers || got.Token != slices.Max(accepted) {
 		t.Fatalf("Recall = %+v, %v, want token %d", got, err, each*workers)
+	}
+}
+
+// Changes of one key exclude each other, and a process that was stopped in the middle of one does not hang the others.
+func TestMemoryLocks(t *testing.T) {
+	dir := t.TempDir()
+	m := memory(t, dir)
+	if err := m.Started("store", key, 5, ttl, "boot"); err != nil {
+		t.Fatalf("Started = %v", err)
+	}
+	f, err := os.Open(filepath.Join(dir, "memory", names(t, filepath.Join(dir, "memory"))[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Started("store", key, 6, ttl, "boot"); !errors.Is(err, backends.ErrUnavailable) {
+		t.Fatalf("Started in the middle of another's change = %v, want ErrUnavailable", err)
+	}
+	if got, _, err := m.Recall("store", key); err != nil || got.Token != 5 {
+		t.Fatalf("Recall = %+v, %v, want token 5", got, err)
+	}
+	if err := m.Started("store", "/other", 1, ttl, "boot"); err != nil {
+		t.Fatalf("Started of another key = %v", err)
 	}
 }
 

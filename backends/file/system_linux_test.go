@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,6 +81,20 @@ func TestFIFO(t *testing.T) {
 		}
 		within(t, "the others are in the kernel's queue", patience, func() bool { return blocked(t, path) == len(queue)-1-i })
 		leave(t, e)
+	}
+}
+
+// What the process starts does not inherit the lock: a daemon that the child left behind would keep it for ever.
+func TestNothingIsInherited(t *testing.T) {
+	dir := t.TempDir()
+	lead(t, enter(t, dir, "leader"))
+	enter(t, dir, "waiter")
+	out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "->") {
+		t.Fatalf("ls = %v, %s", err, out)
+	}
+	if strings.Contains(string(out), dir) {
+		t.Fatalf("a child of this process has a descriptor of ours:\n%s", out)
 	}
 }
 
