@@ -5,12 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/leaderrun/leaderrun/backends"
 )
@@ -45,101 +42,15 @@ type entry struct {
 	beats    int64
 }
 
-func (e *entry) Store() string                 { return e.backend.path }
+func (e *entry) Store() string { return e.backend.path }
+
 func (e *entry) Events() <-chan backends.Event { return e.feed.C() }
-func (e *entry) Observe(bool)                  {} // Properties.Evicts is false: nobody has to
-func (e *entry) Keep(context.Context) error    { return nil }
-func (e *entry) KeepEvery() time.Duration      { return 0 }
 
-// enter opens the lease file and asks for its lock.
-func (e *entry) enter(name string) (err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.state == ended { // given up before it began
-		return nil
-	}
-	if e.lease, err = e.backend.openLease(name); err != nil {
-		return err
-	}
-	return e.ask()
-}
+func (e *entry) Observe(bool) {} // Properties.Evicts is false: nobody has to
 
-// ask takes the lock or queues for it. The file has to make sense before anybody waits for it.
-func (e *entry) ask() error {
-	if _, err := e.lease.read(); err != nil {
-		return err
-	}
-	for {
-		switch ok, err := tryLock(e.lease.f); {
-		case err != nil:
-			return explain("lock", e.lease.path(), err)
-		case !ok:
-			e.queued = true
-			go e.wait(e.lease)
-			return nil
-		}
-		switch ok, err := e.lease.current(); {
-		case err != nil:
-			return err
-		case ok:
-			return e.hold()
-		}
-		again, err := e.backend.openLease(e.lease.name)
-		if err != nil {
-			return err
-		}
-		e.lease.close()
-		e.lease = again
-	}
-}
+func (e *entry) Keep(context.Context) error { return nil }
 
-// wait blocks in the kernel's queue until the lock is granted. Nothing can call it back: if the entry has left
-// meanwhile, it passes the lock on.
-func (e *entry) wait(l *lease) {
-	for {
-		err := flock(l.f, unix.LOCK_EX)
-		e.mu.Lock()
-		if e.state != waiting {
-			unlock(l.f)
-			l.close()
-			e.mu.Unlock()
-			return
-		}
-		var ok bool
-		if err != nil {
-			err = explain("lock", l.path(), err)
-		} else if ok, err = l.current(); ok {
-			err = e.hold()
-		} else if err == nil { // the file was replaced while we waited: queue for the new one
-			var again *lease
-			if again, err = e.backend.openLease(l.name); err == nil {
-				l.close()
-				l, e.lease = again, again
-				e.mu.Unlock()
-				continue
-			}
-		}
-		if e.broken = err; err != nil {
-			unlock(l.f)
-		}
-		e.mu.Unlock()
-		e.feed.Put(backends.Event{Kind: backends.Changed})
-		return
-	}
-}
-
-// hold notes that the lock was granted, with e.mu held or before anybody else has e.
-func (e *entry) hold() error {
-	c, err := e.lease.read()
-	if err != nil {
-		return err
-	}
-	if c.token() == math.MaxInt64 {
-		return explain("use", e.lease.path(), errDamaged)
-	}
-	e.state, e.token = held, c.token()+1
-	return nil
-}
+func (e *entry) KeepEvery() time.Duration { return 0 }
 
 // verify looks whether a lock that was granted still protects the term: the path leads to the locked file, the lock is
 // this open file's, and the record is what this entry wrote last. With e.mu held.
@@ -336,23 +247,6 @@ func (e *entry) Leave(ctx context.Context) error {
 	})
 	e.feed.Close()
 	return err
-}
-
-// end gives up what the entry has, with e.mu held.
-func (e *entry) end() {
-	if e.state == ended {
-		return
-	}
-	before := e.state
-	e.state = ended
-	if e.lease == nil || before == waiting && e.queued && e.broken == nil {
-		return // nothing was opened, or the files are the goroutine's
-	}
-	unlock(e.lease.f)
-	e.lease.close()
-	e.backend.mu.Lock()
-	e.backend.gaveUp = time.Now()
-	e.backend.mu.Unlock()
 }
 
 // Crash shares the open file, and with it the lock. Take it once the entry is the head: before that the file may still
