@@ -30,7 +30,8 @@ type Guard struct {
 
 	alive   atomic.Bool
 	closing chan struct{}
-	once    sync.Once
+	ending  sync.Once
+	closed  sync.Once
 	done    chan struct{} // supervise has ended
 	join    sync.WaitGroup
 }
@@ -47,21 +48,18 @@ type request struct {
 
 // Start executes this binary once more as guard. leaderrun calls it first thing, before flags are parsed, so that the
 // two milliseconds that it takes pass beside the rest. It makes this process a child subreaper and reaps every child
-// from now on: nothing else in the process may wait for one. One guard at a time; after GuardDied and Close another may
-// be started.
+// from now on: nothing else in the process may wait for one. One guard at a time; once it is
+// dead another may be started, before or after the dead one is closed.
 func Start() (*Guard, error) {
 	if err := checkProc(); err != nil {
 		return nil, err
 	}
-	if !self.claim() {
-		return nil, errors.New("exec: this process has a guard already")
-	}
-	g, err := start()
-	if err != nil {
-		self.unclaim()
+	self.starting.Lock()
+	defer self.starting.Unlock()
+	if err := self.vacate(); err != nil {
 		return nil, err
 	}
-	return g, nil
+	return start()
 }
 
 func start() (*Guard, error) {
@@ -99,6 +97,7 @@ func start() (*Guard, error) {
 		g.sock.Close()
 		return nil, err
 	}
+	self.use(g)
 	g.alive.Store(true)
 	g.events = newQueue[Event]()
 	g.out = newQueue[outgoing]()
@@ -169,14 +168,16 @@ func (g *Guard) Disarm(token int64) error { return g.send(message{verb: doDisarm
 // Close ends the guard; a tree that is left is killed first, and the term, if there is one, is not handed back by
 // anybody. It returns when all of that is gone.
 func (g *Guard) Close() error {
-	g.once.Do(func() {
-		close(g.closing)
+	g.end()
+	g.closed.Do(func() {
 		g.join.Wait()
 		g.events.close()
-		self.unclaim()
 	})
 	return nil
 }
+
+// end makes supervise kill guard and tree, and end.
+func (g *Guard) end() { g.ending.Do(func() { close(g.closing) }) }
 
 // send queues a message; files belong to it from here on.
 func (g *Guard) send(m message, files []int) error {

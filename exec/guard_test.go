@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestRun(t *testing.T) {
 	l.noReport()
 }
 
-// A crash of leaderrun, of the guard, of both: GUARD.md section 1, first table.
+// A crash of leaderrun, or of the guard: GUARD.md section 1, first table.
 func TestKilled(t *testing.T) {
 	const prompt = 250 * time.Millisecond
 	for _, c := range []struct {
@@ -35,16 +36,6 @@ func TestKilled(t *testing.T) {
 	}{
 		{"leaderrun", func(l *leaderrun) { l.signal(unix.SIGKILL) }},
 		{"guard", func(l *leaderrun) { kill(l.guard, unix.SIGKILL) }},
-		{"leaderrun, then guard", func(l *leaderrun) {
-			l.signal(unix.SIGKILL)
-			time.Sleep(20 * time.Millisecond) // the guard's few milliseconds: without them it is Sweep's
-			kill(l.guard, unix.SIGKILL)
-		}},
-		{"guard, then leaderrun", func(l *leaderrun) {
-			kill(l.guard, unix.SIGKILL)
-			time.Sleep(20 * time.Millisecond)
-			l.signal(unix.SIGKILL)
-		}},
 		{"leaderrun with the guard stopped", func(l *leaderrun) {
 			kill(l.guard, unix.SIGSTOP)
 			stopped(t, l.guard)
@@ -64,6 +55,37 @@ func TestKilled(t *testing.T) {
 				t.Errorf("the tree was gone after %v, want at most %v", took, prompt)
 			} else {
 				t.Logf("gone after %v", took)
+			}
+		})
+	}
+}
+
+// Both at one stroke: the child dies at once, and Sweep finds the rest.
+func TestBothKilled(t *testing.T) {
+	for _, first := range []string{"leaderrun", "guard"} {
+		t.Run(first+" first", func(t *testing.T) {
+			l := play(t)
+			f := newTree(t)
+			mark := strings.ReplaceAll(t.TempDir(), "/", "-")
+			l.do("prepare", f.stubborn())
+			l.do("arm", 1, far())
+			l.do("begin", 1, far(), "TEST_MARK="+mark+"/1")
+			child := l.want(exec.Started).pid
+			f.ready()
+			if first == "guard" {
+				kill(l.guard, unix.SIGKILL)
+				l.signal(unix.SIGKILL)
+			} else {
+				l.signal(unix.SIGKILL)
+				kill(l.guard, unix.SIGKILL)
+			}
+			eventually(t, "the child's death", func() bool { return !alive(child) })
+			swept, err := exec.Sweep(t.Context(), "TEST_MARK", mark+"/", mark+"/2")
+			if err != nil {
+				t.Errorf("Sweep = %v", err)
+			}
+			if f.living() {
+				t.Errorf("a process of the tree is left after %+v", swept)
 			}
 		})
 	}
@@ -89,7 +111,6 @@ func TestGuardDies(t *testing.T) {
 		t.Errorf("Begin = %s, want ErrGuardGone", answer)
 	}
 
-	l.do("close")
 	l.do("start")
 	l.run(far(), "/bin/true")
 	l.want(exec.Exited)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -297,8 +298,25 @@ func newTree(t *testing.T) *tree {
 		t.Fatal(err)
 	}
 	f.read = os.NewFile(uintptr(fd), f.path)
-	t.Cleanup(func() { f.read.Close() })
+	t.Cleanup(func() {
+		f.read.Close()
+		if t.Failed() {
+			f.kill()
+		}
+	})
 	return f
+}
+
+// kill cleans up after a test that failed: it kills who holds the FIFO.
+func (f *tree) kill() {
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/9")
+	for _, link := range links {
+		if file, _ := os.Readlink(link); strings.HasPrefix(file, f.path) {
+			if pid, err := strconv.Atoi(strings.Split(link, "/")[2]); err == nil {
+				kill(pid, unix.SIGKILL)
+			}
+		}
+	}
 }
 
 // stubborn is the standard tree: all ignore TERM; the child, a grandchild, one with a session of its own, a daemon.
@@ -383,6 +401,6 @@ func (l *leaderrun) quit(args ...string) unix.WaitStatus {
 		l.t.Fatal(err)
 	}
 	_ = l.cmd.Wait()
-	status, _ := l.cmd.ProcessState.Sys().(unix.WaitStatus)
-	return status
+	status, _ := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return unix.WaitStatus(status)
 }

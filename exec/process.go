@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"errors"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +25,11 @@ const markName = "LEADERRUN_TERM"
 var self process
 
 type process struct {
+	starting sync.Mutex // one Start at a time
+
 	mu      sync.Mutex
-	guard   bool         // a Guard is in use
+	guard   *Guard       // the last one
+	pid     int          // its process, while that is not reaped
 	helpers map[int]bool // children that are not of the tree: the sentinel, and what we had before exec
 
 	crashed *CrashReport // set in init only
@@ -50,9 +55,22 @@ func (p *process) forget(pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.helpers, pid)
+	if pid == p.pid {
+		p.pid = 0
+	}
 }
 
-// helping lists them.
+// ours lists all processes of our own: this one, its guard, and the helpers.
+func (p *process) ours() map[int]bool {
+	m := p.helping()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m[os.Getpid()] = true
+	m[p.pid] = true
+	return m
+}
+
+// helping lists the helpers.
 func (p *process) helping() map[int]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,19 +104,30 @@ func inheritable(fd int, yes bool) error {
 	return err
 }
 
-// claim takes the place of the one Guard.
-func (p *process) claim() bool {
+// vacate makes sure that no other Guard reaps this process's children. One that is dead, or busy with nothing but its
+// own end, is ended.
+func (p *process) vacate() error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.guard {
-		return false
+	old := p.guard
+	p.mu.Unlock()
+	if old == nil {
+		return nil
 	}
-	p.guard = true
-	return true
+	if old.Alive() {
+		return errors.New("exec: this process has a guard already")
+	}
+	old.end()
+	select {
+	case <-old.done:
+		return nil
+	case <-time.After(time.Second):
+		return errors.New("exec: the processes of the guard before are still being killed")
+	}
 }
 
-func (p *process) unclaim() {
+// use notes the Guard in use.
+func (p *process) use(g *Guard) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.guard = false
+	p.guard, p.pid = g, g.pid
 }

@@ -39,6 +39,7 @@ func (g *Guard) supervise() {
 	s := &supervisor{Guard: g}
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
+	children <- unix.SIGCHLD // what ended before is nobody's yet
 	closing := g.closing
 	for !s.finished() {
 		g.timer.Set(s.next())

@@ -49,8 +49,7 @@ type sweeper struct {
 
 // pass kills what it finds, and counts what of it was alive.
 func (s *sweeper) pass() (left int) {
-	skip := self.helping()
-	skip[os.Getpid()] = true
+	skip := self.ours()
 	s.unreadable = 0
 	for _, entry := range names("/proc") {
 		pid, err := strconv.Atoi(entry)

@@ -238,6 +238,9 @@ func TestNoReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.do("arm", 1, far(), name)
+	if l.next(); !holds(l.guard, name) {
+		t.Error("the guard does not hold the file")
+	}
 	l.do("disarm", 1)
 	eventually(t, "the file to be closed", func() bool { return !holds(l.guard, name) })
 	l.signal(unix.SIGKILL)
