@@ -53,7 +53,7 @@ func (s *sweeper) pass() (left int) {
 	s.unreadable = 0
 	for _, entry := range names("/proc") {
 		pid, err := strconv.Atoi(entry)
-		if err != nil || skip[pid] || !s.marked(entry) || dead(pid) {
+		if err != nil || skip[pid] || !s.marked(entry) || ended(pid) {
 			continue
 		}
 		left++

@@ -39,7 +39,10 @@ func checkProc() error {
 }
 
 // children lists the direct children of this process.
-func children() []int { return childrenOf(os.Getpid()) }
+func children() []int {
+	var w walker
+	return w.children(os.Getpid())
+}
 
 // guardAttr gives the guard a process group of its own, in our session: with ours, "kill -9 %1" would take both; with a
 // session of its own it could not put the child into our group. The parent-death signal is SIGCONT and not SIGKILL: the

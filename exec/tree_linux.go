@@ -15,12 +15,12 @@ import (
 type tree struct {
 	skip  map[int]bool // children that are not of the tree; nothing below them is either
 	round int
-	quiet int // consecutive walks that found nothing alive
+	dead  map[int]bool // what the last walk found dead
 }
 
 // reap collects every child that has ended, and reports whether no child is left at all. __WALL: a child made by
 // clone(2) with another exit signal is not waited for otherwise.
-func reap(ended func(pid int, status unix.WaitStatus)) (none bool) {
+func reap(each func(pid int, status unix.WaitStatus)) (none bool) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WALL, nil)
@@ -32,84 +32,119 @@ func reap(ended func(pid int, status unix.WaitStatus)) (none bool) {
 		case pid <= 0:
 			return false
 		}
-		ended(pid, status)
+		each(pid, status)
 	}
 }
 
 // each calls f for every process of the tree that one walk finds, parents before children. A walk alone proves nothing:
 // processes come and go beside it.
 func (t *tree) each(f func(pid int)) {
-	for _, pid := range descendants(os.Getpid(), t.skip) {
-		f(pid)
-	}
+	var w walker
+	w.walk(os.Getpid(), t.skip, f)
 }
 
 // step is one round of the kill loop, to be called after reap with what it returned: it sends SIGKILL to all that it
 // finds, and reports whether the tree is empty. SIGSTOP first is not needed, also against fork bombs: GUARD.md G7.
 //
 // The proof is that no child is left. Where that cannot come (children of ours that are not of the tree, or a zombie
-// that a debugger holds), it is two walks in a row that find nothing alive. Children are only added to the end of the
-// kernel's list while nobody reaps, and nobody does during a walk, so one walk has seen every child that is left.
+// that a debugger holds), it is a walk that finds nothing but what the walk before had found dead. The kernel adds
+// orphans at the end of our list of children, and takes none out but by our own reap; so such a walk has seen every
+// child that there is, and what has no living child of ours above it does not live.
 func (t *tree) step(none bool) (empty bool) {
 	if none {
 		return true
 	}
-	alive := 0
+	empty = t.round > 0
+	dead := map[int]bool{}
 	t.each(func(pid int) {
+		if !t.dead[pid] {
+			empty = false
+		}
 		_ = unix.Kill(pid, unix.SIGKILL) // gone already, or not ours to kill: the next round tells
-		if !dead(pid) {
-			alive++
+		if (t.round > 5 || len(t.skip) > 0) && ended(pid) {
+			dead[pid] = true
 		}
 	})
+	t.dead = dead
 	t.round++
-	t.quiet++
-	if alive > 0 || t.round < 10 && len(t.skip) == 0 {
-		t.quiet = 0
-	}
-	return t.quiet > 1
+	return empty
 }
+
+// begin makes ready for a new kill loop.
+func (t *tree) begin() { t.round, t.dead = 0, nil }
 
 // found and lost note the child. The walk needs neither.
 func (t *tree) found(pid, group int) {}
 func (t *tree) lost()                {}
 
-// begin makes ready for a new kill loop.
-func (t *tree) begin() { t.round, t.quiet = 0, 0 }
+// walker goes through the processes below one.
+type walker struct {
+	buf   [4096]byte
+	found []int
+}
 
-// descendants lists the processes below root, without those in skip and what is below them.
-func descendants(root int, skip map[int]bool) []int {
-	list := childrenOf
+// walk calls f for each process below root as soon as it is found, without those in skip and what is below them. It
+// does not collect them first: with a tree that grows all the time, whoever dies early starts nobody any more. The
+// children of one that dies meanwhile come to us, to be found by the next walk.
+func (w *walker) walk(root int, skip map[int]bool, f func(pid int)) {
+	list := w.children
 	if unix.Access("/proc/thread-self/children", unix.F_OK) != nil {
 		list = scanChildren() // a kernel without CONFIG_PROC_CHILDREN
 	}
-	var found []int
 	for next := []int{root}; len(next) > 0; next = next[1:] {
 		for _, pid := range list(next[0]) {
 			if !skip[pid] {
-				found = append(found, pid)
+				f(pid)
 				next = append(next, pid)
 			}
 		}
 	}
-	return found
 }
 
-// childrenOf reads the children of every thread of a process.
-func childrenOf(pid int) []int {
-	var found []int
+// children reads the children of every thread of a process. What it returns is valid until the next call.
+func (w *walker) children(pid int) []int {
+	w.found = w.found[:0]
 	base := "/proc/" + strconv.Itoa(pid) + "/task"
+	// A directory of one thread, which is most of them, has three links: no need to list it.
+	var info unix.Stat_t
+	if err := unix.Stat(base, &info); err != nil {
+		return nil
+	}
+	if info.Nlink == 3 {
+		w.read(base + "/" + strconv.Itoa(pid) + "/children")
+		return w.found
+	}
 	for _, thread := range names(base) {
-		text, err := os.ReadFile(base + "/" + thread + "/children")
-		if err != nil {
-			continue // the thread ended: its children have moved to another
+		w.read(base + "/" + thread + "/children")
+	}
+	return w.found
+}
+
+// read adds the numbers in a file. One that is not there was a thread that has ended: its children have moved to another.
+func (w *walker) read(name string) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	number := 0
+	for {
+		n, err := unix.Read(fd, w.buf[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
 		}
-		for field := range bytes.FieldsSeq(text) {
-			if child, err := strconv.Atoi(string(field)); err == nil {
-				found = append(found, child)
+		if err != nil || n <= 0 {
+			return
+		}
+		for _, c := range w.buf[:n] { // "12 345 ": each number is followed by a space
+			if c != ' ' {
+				number = number*10 + int(c-'0')
+				continue
 			}
+			w.found = append(w.found, number)
+			number = 0
 		}
 	}
-	return found
 }
 
 // scanChildren reads the parents of all processes once, and returns the lookup of children in it.
@@ -129,9 +164,9 @@ func scanChildren() func(pid int) []int {
 	return func(pid int) []int { return children[pid] }
 }
 
-// dead reports whether a process has ended, be it that nobody has waited for it yet. One whose first thread alone has
+// ended reports whether a process has ended, be it that nobody has waited for it yet. One whose first thread alone has
 // ended shows the same state and has other threads left (proc(5): field 20 of stat counts them).
-func dead(pid int) bool {
+func ended(pid int) bool {
 	fields := stat(pid)
 	if len(fields) < 18 {
 		return true // it is not there any more

@@ -19,7 +19,7 @@ type tree struct {
 }
 
 // reap collects every child that has ended, and reports whether no child is left at all.
-func reap(ended func(pid int, status unix.WaitStatus)) (none bool) {
+func reap(each func(pid int, status unix.WaitStatus)) (none bool) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
@@ -31,7 +31,7 @@ func reap(ended func(pid int, status unix.WaitStatus)) (none bool) {
 		case pid <= 0:
 			return false
 		}
-		ended(pid, status)
+		each(pid, status)
 	}
 }
 
