@@ -35,8 +35,14 @@ type runner struct {
 	crash   func(election.Term) ([]byte, error)      // what the guard brings back if we die
 	log     *slog.Logger
 
-	guard   guard
-	term    election.Term
+	term     election.Term
+	unusable error // the guard cannot be told what to run
+
+	mu    sync.Mutex
+	guard guard
+	gone  bool  // it has said its last
+	token int64 // the armed term, 0 if there is none
+
 	out     chan election.ChildEvent
 	closed  chan struct{}
 	readers sync.WaitGroup
@@ -45,34 +51,64 @@ type runner struct {
 // newRunner takes over a guard that was started before. Close ends it.
 func newRunner(g guard, start func() (guard, error), command exec.Command, log *slog.Logger) *runner {
 	r := &runner{start: start, command: command, log: log, out: make(chan election.ChildEvent), closed: make(chan struct{})}
-	r.use(g)
+	r.use(g, 0)
 	return r
 }
 
-func (r *runner) use(g guard) {
-	r.guard = g
-	if err := g.Prepare(r.command); err != nil {
-		r.log.Debug("the guard does not answer", "err", err) // Arm will replace it
+func (r *runner) use(g guard, token int64) {
+	r.mu.Lock()
+	r.guard, r.gone, r.token = g, false, token
+	r.mu.Unlock()
+	r.unusable = nil
+	if err := g.Prepare(r.command); !errors.Is(err, exec.ErrGuardGone) {
+		r.unusable = err
 	}
-	r.readers.Go(func() { r.read(g.Events()) })
+	r.readers.Go(func() { r.read(g) })
 }
 
 // read translates one guard's events. The guard queues what is not read, so waiting for the election loses nothing.
-func (r *runner) read(events <-chan exec.Event) {
+func (r *runner) read(g guard) {
 	for {
 		select {
-		case e, ok := <-events:
-			if !ok {
+		case e, ok := <-g.Events():
+			switch {
+			case !ok:
 				return
-			}
-			r.translate(e)
-			if e.Kind == exec.GuardDied {
+			case e.Kind == exec.GuardDied:
+				r.died(g, e)
 				return // the last one
 			}
+			r.translate(e)
 		case <-r.closed:
 			return
 		}
 	}
+}
+
+// died says of the term that is armed now that its guard, and any process, is gone: the guard may have died before it
+// heard of that term. Arm and died exclude each other, so a term either has a guard that was not dead yet, or is
+// reported here.
+func (r *runner) died(g guard, e exec.Event) {
+	r.mu.Lock()
+	if r.guard != g {
+		r.mu.Unlock()
+		return // replaced
+	}
+	r.gone = true
+	token := r.token
+	r.mu.Unlock()
+	if token == 0 {
+		r.log.Debug("the guard died while there was no term", "err", e.Err)
+		return // the next term gets a new one
+	}
+	r.log.Error("the guard died", "token", token, "err", e.Err)
+	r.lost(token, e.Err)
+}
+
+// lost tells the election that a term has neither guard nor process.
+func (r *runner) lost(token int64, err error) {
+	r.send(election.ChildEvent{Kind: election.TreeGone, Token: token})
+	r.send(election.ChildEvent{Kind: election.GuardDied, Token: token, Err: err})
 }
 
 func (r *runner) translate(e exec.Event) {
@@ -94,9 +130,6 @@ func (r *runner) translate(e exec.Event) {
 		c.Kind = election.ChildRefused
 	case exec.Gone:
 		c.Kind = election.TreeGone
-	case exec.GuardDied:
-		c.Kind = election.GuardDied
-		r.log.Error("the guard died", "token", e.Token, "err", e.Err)
 	case exec.Stalled:
 		r.log.Warn("the guard did not answer and was woken", "token", e.Token)
 		return
@@ -119,58 +152,64 @@ func (r *runner) Events() <-chan election.ChildEvent { return r.out }
 // Arm hands a new term to the guard, or to a new guard.
 func (r *runner) Arm(t election.Term) {
 	r.term = t
-	if !r.guard.Alive() {
-		g, err := r.start()
-		if err != nil {
-			r.failed(t.Token, err)
-			return
-		}
-		_ = r.guard.Close() // frees what it left; it is dead
-		r.use(g)
+	if err := r.arm(t); err != nil && !errors.Is(err, exec.ErrGuardGone) {
+		r.log.Error("no guard for the command", "token", t.Token, "err", err)
+		// Not here: the election, which calls, is who listens.
+		r.readers.Go(func() { r.lost(t.Token, err) })
 	}
+}
+
+func (r *runner) arm(t election.Term) error {
 	crash, err := r.crash(t)
 	if err != nil {
-		r.failed(t.Token, err)
-		return
+		return err
 	}
-	err = r.guard.Arm(exec.Term{Token: t.Token, Crash: crash, Files: t.Crash.Files, Deadline: deadline(t.Deadline)})
-	r.check(t.Token, err)
+	r.mu.Lock()
+	old := r.guard
+	dead := r.gone || !old.Alive()
+	if !dead {
+		r.token = t.Token
+	}
+	r.mu.Unlock()
+	if dead {
+		g, err := r.start()
+		if err != nil {
+			return err
+		}
+		r.use(g, t.Token)
+		_ = old.Close() // frees what it left
+	}
+	return r.guard.Arm(exec.Term{Token: t.Token, Crash: crash, Files: t.Crash.Files, Deadline: deadline(t.Deadline)})
 }
 
 // Begin starts the command.
 func (r *runner) Begin(token int64, d election.Deadline) {
-	r.check(token, r.guard.Begin(token, deadline(d), r.env(r.term.Store, token)))
+	err := r.unusable
+	if err == nil {
+		err = r.guard.Begin(token, deadline(d), r.env(r.term.Store, token))
+	}
+	if err != nil && !errors.Is(err, exec.ErrGuardGone) {
+		r.readers.Go(func() { r.send(election.ChildEvent{Kind: election.ChildFailed, Token: token, Err: err}) })
+	}
 }
+
+// In the following calls a guard that is gone is no news: died reports it.
 
 // Extend moves the deadline.
-func (r *runner) Extend(token int64, d election.Deadline) {
-	r.check(token, r.guard.Extend(token, deadline(d)))
-}
+func (r *runner) Extend(token int64, d election.Deadline) { _ = r.guard.Extend(token, deadline(d)) }
 
 // Signal passes a signal on.
-func (r *runner) Signal(token int64, sig syscall.Signal) {
-	r.check(token, r.guard.Signal(token, sig))
-}
+func (r *runner) Signal(token int64, sig syscall.Signal) { _ = r.guard.Signal(token, sig) }
 
 // Kill kills the tree.
-func (r *runner) Kill(token int64) { r.check(token, r.guard.Kill(token)) }
+func (r *runner) Kill(token int64) { _ = r.guard.Kill(token) }
 
 // Disarm makes the guard forget the term.
-func (r *runner) Disarm(token int64) { r.check(token, r.guard.Disarm(token)) }
-
-// check looks at the answer of a call. A guard that is gone says so by its last event; anything else is reported as if
-// it were, since nobody can rely on such a guard.
-func (r *runner) check(token int64, err error) {
-	if err == nil || errors.Is(err, exec.ErrGuardGone) {
-		return
-	}
-	r.failed(token, err)
-}
-
-// failed reports that there is no guard for a term. It must not block: the election, which calls it, is who listens.
-func (r *runner) failed(token int64, err error) {
-	r.log.Error("no guard for the command", "token", token, "err", err)
-	r.readers.Go(func() { r.send(election.ChildEvent{Kind: election.GuardDied, Token: token, Err: err}) })
+func (r *runner) Disarm(token int64) {
+	r.mu.Lock()
+	r.token = 0
+	r.mu.Unlock()
+	_ = r.guard.Disarm(token)
 }
 
 // Close ends the guard, and with it whatever is left of a tree.

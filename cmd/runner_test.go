@@ -99,7 +99,6 @@ func TestRunnerTranslates(t *testing.T) {
 		{exec.Event{Kind: exec.Lapsed, Token: 7}, election.ChildEvent{Kind: election.ChildLapsed, Token: 7}},
 		{exec.Event{Kind: exec.Refused, Token: 7}, election.ChildEvent{Kind: election.ChildRefused, Token: 7}},
 		{exec.Event{Kind: exec.Gone, Token: 7}, election.ChildEvent{Kind: election.TreeGone, Token: 7}},
-		{exec.Event{Kind: exec.GuardDied, Token: 7}, election.ChildEvent{Kind: election.GuardDied, Token: 7}},
 	} {
 		g.events <- exec.Event{Kind: exec.Acked, Token: 7}
 		g.events <- exec.Event{Kind: exec.Stalled, Token: 7}
@@ -114,8 +113,9 @@ func TestRunnerTranslates(t *testing.T) {
 func TestRunnerReplacesGuard(t *testing.T) {
 	first, second := newFakeGuard(), newFakeGuard()
 	r := newTestRunner(t, first, func() (guard, error) { return second, nil })
+	r.Arm(election.Term{Token: 1})
 	first.events <- exec.Event{Kind: exec.GuardDied, Token: 1}
-	next(t, r)
+	wantLost(t, r, 1)
 	first.dead = true
 	r.Arm(election.Term{Token: 2, Store: "S"})
 	if !first.closed {
@@ -130,19 +130,62 @@ func TestRunnerReplacesGuard(t *testing.T) {
 	}
 }
 
-// When there is no guard to be had, the election learns it, without being blocked by it.
+// When there is no guard to be had, the election learns it, without being blocked by it: that there is no process, and
+// that the guard is gone.
 func TestRunnerWithoutGuard(t *testing.T) {
 	g := newFakeGuard()
 	r := newTestRunner(t, g, func() (guard, error) { return nil, errors.New("no more processes") })
 	g.dead = true
 	r.Arm(election.Term{Token: 2})
-	if got := next(t, r); got.Kind != election.GuardDied || got.Token != 2 {
-		t.Fatalf("event = %+v, want that guard 2 died", got)
+	r.Begin(2, election.Deadline{}) // the election may call it before it listens
+	wantLost(t, r, 2)
+}
+
+// The guard died, unnoticed until now, and the term was given to it.
+func TestRunnerGuardDiesUnheard(t *testing.T) {
+	g := newFakeGuard()
+	r := newTestRunner(t, g, nil)
+	r.Arm(election.Term{Token: 2})
+	g.dead = true
+	r.Begin(2, election.Deadline{})
+	g.events <- exec.Event{Kind: exec.GuardDied, Token: 0}
+	wantLost(t, r, 2)
+}
+
+// Without a term its death is nobody's concern.
+func TestRunnerGuardDiesBetweenTerms(t *testing.T) {
+	first, second := newFakeGuard(), newFakeGuard()
+	r := newTestRunner(t, first, func() (guard, error) { return second, nil })
+	r.Arm(election.Term{Token: 1})
+	r.Disarm(1)
+	first.events <- exec.Event{Kind: exec.GuardDied, Token: 1}
+	first.dead = true
+	r.Arm(election.Term{Token: 2})
+	second.events <- exec.Event{Kind: exec.Started, Token: 2}
+	if got := next(t, r); got.Kind != election.ChildStarted {
+		t.Fatalf("event = %+v, want started", got)
 	}
-	g.dead, g.err = false, errors.New("cannot")
-	r.Extend(3, election.Deadline{})
-	if got := next(t, r); got.Kind != election.GuardDied || got.Token != 3 {
-		t.Fatalf("event = %+v, want that guard 3 died", got)
+}
+
+func wantLost(t *testing.T, r *runner, token int64) {
+	t.Helper()
+	for _, want := range []election.ChildEventKind{election.TreeGone, election.GuardDied} {
+		if got := next(t, r); got.Kind != want || got.Token != token {
+			t.Fatalf("event = %+v, want kind %v of %d", got, want, token)
+		}
+	}
+}
+
+// A command that cannot be passed on, because it is too long, cannot be started; the guard has no part in it.
+func TestRunnerCommandTooLong(t *testing.T) {
+	g := newFakeGuard()
+	g.err = syscall.E2BIG
+	r := newTestRunner(t, g, nil)
+	g.err = nil
+	r.Arm(election.Term{Token: 2})
+	r.Begin(2, election.Deadline{})
+	if got := next(t, r); got.Kind != election.ChildFailed || !errors.Is(got.Err, syscall.E2BIG) {
+		t.Fatalf("event = %+v, want that the start failed with E2BIG", got)
 	}
 }
 
