@@ -97,6 +97,12 @@ func play(t *testing.T, options ...option) *leaderrun {
 		_ = l.cmd.Wait()
 		for range l.lines {
 		}
+		if l.guard > 0 {
+			kill(l.guard, unix.SIGCONT)
+		}
+		for limit := time.Now().Add(patience); l.guard > 0 && alive(l.guard) && time.Now().Before(limit); {
+			time.Sleep(time.Millisecond) // it may write a report
+		}
 	})
 	up := strings.Fields(l.line())
 	if len(up) != 3 || up[0] != "up" {

@@ -20,7 +20,7 @@ import (
 // group that counts what it gets can tell: a signal that it got as well was the group's. GUARD.md section 3.
 
 const (
-	// settle is how long the sentinel waits before it answers, for its own copy of a signal to arrive.
+	// settle is how long the sentinel waits before it answers, for the kernel to have reached every process of the group.
 	settle = 3 * time.Millisecond
 	// fresh is how old its copy may be: one signal to the group may be seen twice here and once there, when two came
 	// close together, and must not be taken for a later one.
@@ -71,26 +71,26 @@ func watched() []os.Signal {
 	return list
 }
 
-// count is what the sentinel has got and not yet accounted for.
-type count struct {
-	mu     sync.Mutex
-	stamps map[byte][]boottime.Time
-}
+// count is what the sentinel has got and not yet accounted for, by signal.
+type count map[byte][]boottime.Time
 
-func (c *count) add(s byte, at boottime.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stamps == nil {
-		c.stamps = map[byte][]boottime.Time{}
+// drain counts what has come. The marker is a signal to this process itself: the kernel delivers, and the runtime hands
+// on, those with lower numbers first, so what has not come before it was not sent.
+func (c count) drain(signals <-chan os.Signal) {
+	if unix.Kill(os.Getpid(), marker) != nil {
+		return // the queue of pending signals is full
 	}
-	c.stamps[s] = append(c.stamps[s], at)
+	for s := range signals {
+		if s == marker {
+			return
+		}
+		c[byte(s.(unix.Signal))] = append(c[byte(s.(unix.Signal))], boottime.Now())
+	}
 }
 
 // take accounts for one signal that came to leaderrun at the instant at.
-func (c *count) take(s byte, at boottime.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.stamps[s]
+func (c count) take(s byte, at boottime.Time) bool {
+	list := c[s]
 	for len(list) > 0 && at.Sub(list[0]) > fresh {
 		list = list[1:]
 	}
@@ -98,7 +98,7 @@ func (c *count) take(s byte, at boottime.Time) bool {
 	if found {
 		list = list[1:]
 	}
-	c.stamps[s] = list
+	c[s] = list
 	return found
 }
 
@@ -110,13 +110,9 @@ func sentinelMain(fd int) *CrashReport {
 	signal.Notify(signals, watched()...)
 	stops := make(chan os.Signal, 1) // Ctrl-Z must not stop us: leaderrun may be continued alone
 	signal.Notify(stops, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	signal.Notify(signals, marker)
 	since := boottime.Now()
-	counted := &count{stamps: map[byte][]boottime.Time{}}
-	go func() {
-		for s := range signals {
-			counted.add(byte(s.(unix.Signal)), boottime.Now())
-		}
-	}()
+	counted := count{}
 	for {
 		var buf [questionSize]byte
 		if !readFull(fd, buf[:]) {
@@ -124,6 +120,7 @@ func sentinelMain(fd int) *CrashReport {
 		}
 		q := decodeQuestion(buf[:])
 		time.Sleep(settle)
+		counted.drain(signals)
 		answer := append(binary.LittleEndian.AppendUint32(nil, q.number), byte(alone))
 		switch {
 		case q.at.Before(since):
@@ -206,7 +203,7 @@ func (s *sentinel) ask(num unix.Signal, at boottime.Time) verdict {
 	if _, err := s.sock.Write(question{s.asked, byte(num), at}.encode()); err != nil {
 		return unsure
 	}
-	for _, limit := range []time.Duration{50 * time.Millisecond, 100 * time.Millisecond} {
+	for _, limit := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond} {
 		timeout := time.After(limit)
 	waiting:
 		for {

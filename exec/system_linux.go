@@ -14,6 +14,9 @@ import (
 	"github.com/leaderrun/leaderrun/boottime"
 )
 
+// marker is a signal that nobody else sends, above those that the sentinel watches.
+const marker = unix.Signal(60)
+
 // executable is what a helper executes. The link works also when the binary was replaced or removed since.
 func executable() (string, error) { return "/proc/self/exe", nil }
 

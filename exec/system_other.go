@@ -12,6 +12,10 @@ import (
 	"github.com/leaderrun/leaderrun/boottime"
 )
 
+// marker is above the signals that the sentinel watches, but for USR1 and USR2. A terminal sends it too when its size
+// changes; then the sentinel answers too early, at worst.
+const marker = unix.SIGWINCH
+
 func executable() (string, error) { return os.Executable() }
 
 // No child subreapers here: an orphan goes to init, out of reach (see tree).
