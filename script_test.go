@@ -21,7 +21,12 @@ import (
 // the re-executed guard are the real ones.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+func TestMain(m *testing.M) {
+	if file := os.Getenv(childMode); file != "" {
+		stamp(file)
+	}
+	os.Exit(testMain(m))
+}
 
 func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "leaderrun-bin-")
