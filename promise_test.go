@@ -36,7 +36,7 @@ func stamp(file string) {
 		os.Exit(3)
 	}
 	token := os.Getenv("LEADERRUN_FENCING_TOKEN")
-	line := func(kind string) { fmt.Fprintf(out, "%s %s %d\n", kind, token, boottime.Now()) }
+	line := func(kind string) { fmt.Fprintf(out, "%s %s %d %d\n", kind, token, boottime.Now(), os.Getppid()) }
 	if os.Getenv(childMode+"_DAEMON") != "" {
 		for {
 			line("D")
@@ -58,35 +58,51 @@ func stamp(file string) {
 	os.Exit(0)
 }
 
-// TestNoOverlap is the promise: many candidates on one key, killed at random moments, and no stamp of a term after the
-// first one of a later term.
+// TestNoOverlap is the promise: many candidates on one key, whoever leads killed or stopped at random moments, and no
+// stamp of a term after the first one of a later term.
 func TestNoOverlap(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "stamps")
 	stop := make(chan struct{})
-	var candidates sync.WaitGroup
+	var all sync.WaitGroup
+	running := func() bool {
+		select {
+		case <-stop:
+			return false
+		default:
+			return true
+		}
+	}
 	for range 20 {
-		candidates.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					campaign(t, dir, file)
-				}
+		all.Go(func() {
+			for running() {
+				campaign(t, dir, file)
 			}
 		})
 	}
+	hits := 0
+	all.Go(func() {
+		for running() {
+			time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
+			if hit(file, rand.IntN(20)) {
+				hits++
+			}
+		}
+	})
 	deadline := time.Now().Add(5 * time.Minute)
 	for countTerms(file) < *terms && time.Now().Before(deadline) && !t.Failed() {
 		time.Sleep(50 * time.Millisecond)
 	}
 	close(stop)
-	candidates.Wait()
+	all.Wait()
 	checkStamps(t, file)
+	if hits < *terms/20 {
+		t.Errorf("only %d terms were disturbed", hits)
+	}
+	t.Logf("%d disturbed", hits)
 }
 
-// campaign is one candidate. Some of them, or their guards, or both, are killed or stopped.
+// campaign is one candidate.
 func campaign(t *testing.T, dir, file string) {
 	c := exec.Command(filepath.Join(binary, "leaderrun"), "--key", "/k", "--backend", "file://"+filepath.Join(dir, "state"),
 		"--ttl", "1s", "--log-level", "error", "--", os.Args[0])
@@ -105,59 +121,83 @@ func campaign(t *testing.T, dir, file string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	defer func() {
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			t.Errorf("leaderrun %d neither leads nor ends", c.Process.Pid)
-			kill(c.Process.Pid, unix.SIGKILL)
-			<-ended
-		}
-	}()
-	pick := rand.IntN(10)
-	if pick >= 4 {
-		return
-	}
 	select {
-	case err := <-ended:
-		ended <- err
-	case <-time.After(time.Duration(rand.IntN(400)) * time.Millisecond):
-		guard := guardOf(c.Process.Pid)
-		pid := c.Process.Pid
-		switch pick {
-		case 0:
-			kill(pid, unix.SIGKILL)
-		case 1:
-			kill(guard, unix.SIGKILL)
-		case 2:
-			kill(pid, unix.SIGKILL)
-			kill(guard, unix.SIGKILL)
-		case 3:
-			kill(pid, unix.SIGTERM)
-		}
+	case <-ended:
+	case <-time.After(time.Minute):
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+		t.Errorf("leaderrun neither leads nor ends: %.40s", stat)
+		_ = c.Process.Kill()
+		<-ended
 	}
 }
 
-func kill(pid int, sig unix.Signal) {
-	if pid > 1 {
-		_ = unix.Kill(pid, sig)
+// hit does something to whoever leads: it kills leaderrun, the guard or both, in either order, tells it to end, or stops
+// them for longer than the TTL. It reports whether somebody led.
+func hit(file string, how int) bool {
+	guard := lastGuard(file)
+	leader := parentOf(guard, "lr-guard")
+	if parentOf(leader, "leaderrun") == 0 {
+		return false
 	}
-}
-
-// guardOf is the guard of a leaderrun, 0 if there is none yet.
-func guardOf(pid int) int {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, file := range files {
-		data, _ := os.ReadFile(file)
-		for _, child := range strings.Fields(string(data)) {
-			comm, _ := os.ReadFile("/proc/" + child + "/comm")
-			if strings.HasPrefix(string(comm), "lr-guard") {
-				n, _ := strconv.Atoi(child)
-				return n
-			}
+	send := func(sig unix.Signal, pids ...int) {
+		for _, pid := range pids {
+			_ = unix.Kill(pid, sig)
 		}
 	}
-	return 0
+	switch how {
+	case 0, 1, 2, 3:
+		send(unix.SIGKILL, leader)
+	case 4, 5, 6, 7:
+		send(unix.SIGKILL, guard)
+	case 8, 9, 10:
+		send(unix.SIGKILL, leader, guard)
+	case 11, 12, 13:
+		send(unix.SIGKILL, guard, leader)
+	case 14, 15:
+		send(unix.SIGTERM, leader)
+	case 16:
+		send(unix.SIGSTOP, leader)
+	case 17:
+		send(unix.SIGSTOP, guard)
+	case 18:
+		send(unix.SIGSTOP, guard, leader)
+	case 19:
+		send(unix.SIGSTOP, leader)
+		send(unix.SIGKILL, guard)
+	}
+	if how >= 16 {
+		// A leader wakes by itself. One whose term was over when it was stopped does not, and need not.
+		time.Sleep(2 * time.Second)
+		if parentOf(leader, "leaderrun") != 0 {
+			send(unix.SIGCONT, leader)
+		}
+	}
+	return true
+}
+
+// lastGuard is the parent of the command that began last, as it wrote it.
+func lastGuard(file string) int {
+	data, _ := os.ReadFile(file)
+	i := strings.LastIndex(string(data), "B ")
+	if i < 0 {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(data[i:]), "\n")
+	fields := strings.Fields(line)
+	pid, _ := strconv.Atoi(fields[len(fields)-1])
+	return pid
+}
+
+// parentOf is the parent of a process, if the process has this name; else 0. A number that was given to another process
+// meanwhile must not be hit.
+func parentOf(pid int, name string) int {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	before, after, ok := strings.Cut(string(stat), ") ")
+	if err != nil || pid <= 1 || !ok || !strings.HasSuffix(before, "("+name) {
+		return 0
+	}
+	parent, _ := strconv.Atoi(strings.Fields(after)[1])
+	return parent
 }
 
 func countTerms(file string) int {
@@ -182,7 +222,8 @@ func checkStamps(t *testing.T, file string) {
 	begun := map[int64]int{}
 	for in := bufio.NewReader(f); ; {
 		var s stampLine
-		if _, err := fmt.Fscanf(in, "%s %d %d\n", &s.kind, &s.token, &s.at); err == io.EOF {
+		var parent int
+		if _, err := fmt.Fscanf(in, "%s %d %d %d\n", &s.kind, &s.token, &s.at, &parent); err == io.EOF {
 			break
 		} else if err != nil {
 			t.Fatalf("stamp: %v", err)
