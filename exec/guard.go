@@ -20,7 +20,9 @@ type Guard struct {
 	group  int      // of the child: ours, or 0 for its own
 	ignore []string // what the child is to ignore
 
+	fd       int // of sock
 	sock     *os.File
+	reading  atomic.Bool  // read has taken bytes from it and not handed them on yet
 	cont     *kernelTimer // wakes us for our part, should we be stopped
 	timer    *boottime.Timer
 	events   *queue[Event]
@@ -85,7 +87,7 @@ func start() (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		ignore: inheritedIgnores(), sock: os.NewFile(uintptr(ours), "guard"), cont: cont, timer: timer,
+		ignore: inheritedIgnores(), fd: ours, sock: os.NewFile(uintptr(ours), "guard"), cont: cont, timer: timer,
 		requests: make(chan request), incoming: make(chan message), closing: make(chan struct{}), done: make(chan struct{}),
 	}
 	if hasTerminal() {
@@ -220,9 +222,14 @@ func (g *Guard) read() {
 	var w wire
 	for {
 		var got error
+		g.reading.Store(false)
 		err := raw.Read(func(fd uintptr) bool {
-			got = w.fill(int(fd))
-			return !errors.Is(got, unix.EAGAIN)
+			g.reading.Store(true)
+			if got = w.fill(int(fd)); errors.Is(got, unix.EAGAIN) {
+				g.reading.Store(false)
+				return false
+			}
+			return true
 		})
 		if err != nil || got != nil && !errors.Is(got, unix.EINTR) {
 			return

@@ -182,6 +182,7 @@ func TestSentinelOutlivesGuard(t *testing.T) {
 
 // Ctrl-Z stops leaderrun and child together, and the sentinel not; the guard neither. The deadline holds.
 func TestCtrlZ(t *testing.T) {
+	t.Parallel()
 	term, onTerminal := newTerminal(t)
 	// A process group whose members' parents are all outside the session is orphaned, and ignores Ctrl-Z: a shell in
 	// between keeps it from being one.
@@ -192,8 +193,8 @@ func TestCtrlZ(t *testing.T) {
 	l := play(t, onTerminal, shell)
 	l.do("watch")
 	f := newTree(t)
-	d := in(800*time.Millisecond, 1200*time.Millisecond, 2*time.Second)
-	child := l.run(d, f.script("echo ready >&9; while :; do sleep 0.01; done")...)
+	d := in(2*time.Second, 3*time.Second, 6*time.Second)
+	child := l.run(d, f.script("echo ready >&9; exec sleep 1000")...)
 	f.ready()
 	_, _ = term.master.WriteString("\x1a")
 	stopped(t, child.pid)

@@ -170,14 +170,14 @@ func (s *supervisor) due() {
 		return
 	}
 	if s.busy && !s.deadline.last().IsZero() && !now.Before(s.deadline.last()) {
-		s.listen()
+		s.listen(s.deadline.End.Sub(now) / 4)
 		if s.busy && !s.killing {
 			s.kill()
 		}
 		return
 	}
 	if s.unanswered > 0 && !now.Before(s.asked.Add(s.wait)) {
-		s.listen()
+		s.listen(s.wait / 4)
 		if s.unanswered == 0 || s.killing || s.reaped {
 			return
 		}
@@ -188,16 +188,23 @@ func (s *supervisor) due() {
 }
 
 // listen takes what the guard has said already: we may have been stopped, and the clock be first to tell.
-func (s *supervisor) listen() {
-	limit := time.After(time.Millisecond)
-	for !s.ended {
+func (s *supervisor) listen(limit time.Duration) {
+	until := time.Now().Add(limit)
+	for !s.ended && s.unheard() && time.Now().Before(until) {
 		select {
 		case m, ok := <-s.incoming:
 			s.receive(m, ok)
-		case <-limit:
-			return
+		case <-time.After(100 * time.Microsecond):
 		}
 	}
+}
+
+// unheard reports whether something that the guard has said is still on the way. read says that it reads before it
+// does, so nothing is missed between the two looks.
+func (s *supervisor) unheard() bool {
+	fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err != nil || n > 0 || s.reading.Load()
 }
 
 // reap notes a child that ended. Strangers are orphans that came to us as subreaper or as process 1.

@@ -18,7 +18,7 @@ import (
 // goes on until a pass over all processes finds none alive, or ctx is done; then the error names one that is. What lost
 // its environment (env -i, sudo, a process title written over it) is not found: it is a net, and no proof. GUARD.md G12.
 func Sweep(ctx context.Context, name, prefix, keep string) (Swept, error) {
-	s := sweeper{mark: []byte(name + "=" + prefix), keep: []byte(name + "=" + keep), sent: map[int]bool{}}
+	s := sweeper{mark: []byte(name + "=" + prefix), keep: []byte(name + "=" + keep), sent: map[int]string{}}
 	for clean, pass := 0, 0; ; pass++ {
 		left := s.pass()
 		if left == 0 {
@@ -42,15 +42,22 @@ func Sweep(ctx context.Context, name, prefix, keep string) (Swept, error) {
 type sweeper struct {
 	mark, keep []byte
 	buf        []byte
-	sent       map[int]bool
+	sent       map[int]string // to when the process was started, as proc(5) has it: numbers come back
 	unreadable int
 	last       int
 }
 
-// pass kills what it finds, and counts what of it was alive.
+// pass kills what it finds, and counts what of it was alive. One that is dying has lost its environment before its
+// files are closed, so those that were killed before are looked at by number.
 func (s *sweeper) pass() (left int) {
 	skip := self.ours()
 	s.unreadable = 0
+	for pid, since := range s.sent {
+		if started(pid) == since && !ended(pid) {
+			left++
+			s.last = pid
+		}
+	}
 	for _, entry := range names("/proc") {
 		pid, err := strconv.Atoi(entry)
 		if err != nil || skip[pid] || !s.marked(entry) || ended(pid) {
@@ -58,10 +65,19 @@ func (s *sweeper) pass() (left int) {
 		}
 		left++
 		s.last = pid
-		s.sent[pid] = true
+		s.sent[pid] = started(pid)
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 	return left
+}
+
+// started is field 22 of /proc/<pid>/stat, "" when there is no such process.
+func started(pid int) string {
+	fields := stat(pid)
+	if len(fields) < 20 {
+		return ""
+	}
+	return string(fields[19])
 }
 
 // marked reports whether a process carries the mark.

@@ -70,12 +70,13 @@ func TestBeginWithoutCommand(t *testing.T) {
 
 // An extension is acknowledged with its own deadline and moves the kill; after TERM it is refused.
 func TestExtend(t *testing.T) {
+	t.Parallel()
 	l := play(t)
 	f := newTree(t)
-	first := in(300*time.Millisecond, 600*time.Millisecond, 1200*time.Millisecond)
+	first := in(1500*time.Millisecond, 3*time.Second, 6*time.Second)
 	l.run(first, f.script(`trap 'echo term >&9' TERM; echo ready >&9; while :; do sleep 0.01; done`)...)
 	f.ready()
-	second := in(800*time.Millisecond, 1500*time.Millisecond, 2500*time.Millisecond)
+	second := in(3*time.Second, 3500*time.Millisecond, 6*time.Second)
 	l.do("extend", 1, second)
 	for {
 		if e := l.want(exec.Acked); e.end == second.End {
@@ -102,9 +103,10 @@ func TestExtend(t *testing.T) {
 
 // At Term the whole tree gets TERM, then CONT, so that one that is stopped can act; who does need not be killed.
 func TestLapse(t *testing.T) {
+	t.Parallel()
 	l := play(t)
 	f := newTree(t)
-	d := in(300*time.Millisecond, 10*time.Second, 12*time.Second)
+	d := in(1500*time.Millisecond, 15*time.Second, 18*time.Second)
 	child := l.run(d, f.script(`trap 'exit 3' TERM
 sh -c 'trap "echo grandchild >&9; exit" TERM; echo ready >&9; while :; do sleep 0.01; done' &
 while :; do sleep 0.01; done`)...)
@@ -127,8 +129,9 @@ while :; do sleep 0.01; done`)...)
 // A term that was armed and in which nothing was ever begun runs out all the same, and is handed back at End unless
 // leaderrun does.
 func TestArmedLapses(t *testing.T) {
+	t.Parallel()
 	l := play(t)
-	d := in(100*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond)
+	d := in(100*time.Millisecond, 400*time.Millisecond, 1500*time.Millisecond)
 	l.do("arm", 1, d)
 	l.want(exec.Lapsed)
 	if e := l.want(exec.Gone); !e.at.Before(d.End) {
@@ -146,9 +149,10 @@ func TestArmedLapses(t *testing.T) {
 
 // leaderrun lives and does nothing: its term is over, the tree gone, and at End the guard hands it back.
 func TestHangs(t *testing.T) {
+	t.Parallel()
 	l := play(t)
 	f := newTree(t)
-	d := in(200*time.Millisecond, 300*time.Millisecond, 700*time.Millisecond)
+	d := in(1500*time.Millisecond, 1700*time.Millisecond, 3*time.Second)
 	l.run(d, f.stubborn()...)
 	f.ready()
 	c := l.crashReport()
@@ -165,8 +169,9 @@ func TestHangs(t *testing.T) {
 }
 
 func TestDisarmedInTime(t *testing.T) {
+	t.Parallel()
 	l := play(t)
-	d := in(100*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond)
+	d := in(100*time.Millisecond, 400*time.Millisecond, 1500*time.Millisecond)
 	l.do("arm", 1, d)
 	l.want(exec.Lapsed)
 	l.want(exec.Gone)
@@ -251,19 +256,20 @@ func TestNoReport(t *testing.T) {
 
 // A guard that is stopped far from its deadline is noticed by the answer that does not come. GUARD.md G5.
 func TestStalled(t *testing.T) {
+	t.Parallel()
 	l := play(t)
 	f := newTree(t)
-	d := in(2*time.Second, 20*time.Second, 30*time.Second)
+	d := in(4*time.Second, 20*time.Second, 30*time.Second)
 	l.run(d, f.script("echo ready >&9; sleep 1000")...)
 	f.ready()
 	kill(l.guard, unix.SIGSTOP)
 	stopped(t, l.guard)
 	before := boottime.Now()
-	next := in(2*time.Second, 20*time.Second, 30*time.Second)
+	next := in(4*time.Second, 20*time.Second, 30*time.Second)
 	l.do("extend", 1, next)
 	e := l.want(exec.Stalled)
-	if took := e.at.Sub(before); took < 300*time.Millisecond || took > 1500*time.Millisecond {
-		t.Errorf("noticed after %v, want about 500ms", took)
+	if took := e.at.Sub(before); took < 500*time.Millisecond || took > 3*time.Second {
+		t.Errorf("noticed after %v, want about 1s", took)
 	}
 	if e := l.want(exec.Acked); e.end != next.End {
 		t.Errorf("acked %+v, want the extension", e)
