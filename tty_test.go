@@ -79,6 +79,14 @@ func (term *terminal) waitScreen(text string) {
 	term.wait("the screen does not show "+text, func() bool { return strings.Contains(term.screen(), text) })
 }
 
+// waitShell waits until the shell shows its prompt: what is typed while it changes the terminal's mode may be lost.
+func (term *terminal) waitShell() {
+	term.t.Helper()
+	term.wait("the shell does not read", func() bool {
+		return strings.HasSuffix(strings.TrimRight(term.screen(), " \n"), "\n$")
+	})
+}
+
 // waitPrompt waits until the shell reads again.
 func (term *terminal) waitPrompt() {
 	term.t.Helper()
@@ -206,6 +214,7 @@ func TestTerminalJobControl(t *testing.T) {
 		term.waitFile("up")
 		term.key("C-z")
 		term.waitScreen("Stopped")
+		term.waitShell()
 		term.line("jobs")
 		term.line("fg")
 		term.waitForeground()
@@ -220,6 +229,7 @@ func TestTerminalJobControl(t *testing.T) {
 		term.waitFile("up")
 		term.key("C-z")
 		term.waitScreen("Stopped")
+		term.waitShell()
 		term.line("bg")
 		term.waitScreen("leaderrun -k /a -- ./reader &")
 		term.line("fg")

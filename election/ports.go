@@ -138,7 +138,9 @@ const (
 	RestartNever Restart = iota
 	RestartOnFailure
 	RestartAlways
+)
 
+const (
 	LossExit OnLoss = iota
 	LossCampaign
 )

@@ -76,9 +76,7 @@ func (s *slot) crash(host bool) {
 
 func (s *slot) pause(d time.Duration) {
 	if p := s.process(); p != nil {
-		p.mu.Lock()
-		p.pausedUntil = time.Now().Add(d)
-		p.mu.Unlock()
+		p.stopFor(d)
 		if d == 0 {
 			p.poke()
 		}
@@ -202,11 +200,16 @@ func (p *process) run() {
 func (p *process) draw() *rand.Rand {
 	p.rngMu.Lock()
 	defer p.rngMu.Unlock()
-	return rand.New(rand.NewPCG(p.rng.Uint64(), 0))
+	return rand.New(rand.NewPCG(p.rng.Uint64(), p.rng.Uint64()))
 }
 
 // gate returns when the process may go on. In one that was killed it never does.
 func (p *process) gate() {
+	if k := p.s.w.kind.sticky; k > 0 {
+		if r := p.draw(); r.Float64() < k && !p.s.w.isQuiet() {
+			p.stopFor(time.Duration(r.Float64() * 1.5 * float64(p.s.ttl)))
+		}
+	}
 	for {
 		p.mu.Lock()
 		crashed, until, pokes := p.crashed, p.pausedUntil, p.pokes
@@ -225,6 +228,12 @@ func (p *process) gate() {
 		}
 		t.Stop()
 	}
+}
+
+func (p *process) stopFor(d time.Duration) {
+	p.mu.Lock()
+	p.pausedUntil = time.Now().Add(d)
+	p.mu.Unlock()
 }
 
 func (p *process) poke() {

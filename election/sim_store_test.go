@@ -116,6 +116,11 @@ func request[R any](ctx context.Context, p *process, gate func(), what string, d
 				there += time.Duration(r.Float64() * float64(w.kind.late))
 			}
 		}
+		if r.Float64() < w.kind.alone {
+			stop := time.Duration(r.Float64() * 0.9 * float64(p.s.ttl))
+			p.stopFor(stop)
+			time.AfterFunc(there+back, func() { p.s.cutFor(3 * p.s.ttl) })
+		}
 		if outage || p.s.isCut() {
 			if r.IntN(3) == 0 {
 				lostReply = true

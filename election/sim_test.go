@@ -126,6 +126,8 @@ type worldKind struct {
 	foreign   bool
 	expires   bool // the store drops entries at will
 	calm      float64
+	sticky    float64 // chance to be stopped at any one step
+	alone     float64 // chance to be stopped while an answer is on its way, and cut off after it
 }
 
 func simulate(t *testing.T, seed uint64, trace io.Writer) *world {
@@ -170,7 +172,7 @@ func (w *world) setUp() {
 		lossy: []float64{0, 0.02, 0.1, 0.3}[r.IntN(4)], late: []time.Duration{0, 3 * time.Second, 40 * time.Second}[r.IntN(3)],
 		lagging: []float64{0, 0.1, 0.5}[r.IntN(3)], missing: []float64{0, 0.05}[r.IntN(2)],
 		operators: r.IntN(6) == 0, foreign: r.IntN(6) == 0, expires: r.IntN(3) == 0,
-		calm: []float64{0.2, 0.5, 1.2}[r.IntN(3)],
+		calm: []float64{0.2, 0.5, 1.2}[r.IntN(3)], sticky: []float64{0, 0.002, 0.01}[r.IntN(3)], alone: []float64{0, 0.01, 0.05}[r.IntN(3)],
 	}
 	w.store = memory.NewStore()
 	switch r.IntN(3) {

@@ -58,7 +58,6 @@ type term struct {
 	ranSince  boottime.Time // of the last
 	restarts  backoff
 	lapsed    bool // stopped for the lease: its own status does not count
-	givingUp  bool
 	relWait   backoff
 }
 

@@ -44,7 +44,7 @@ func mutants() []mutant {
 		{"rule 4: owe dropped by who gives up on TERM", []edit{{endFile,
 			"t.Final(c.begun, c.Clock.Now())", "t.Final(true, c.Clock.Now())"}}},
 		{"rule 4: owe dropped in the guard's crash release", []edit{{guardModel,
-			"term.Final(begun, p.s.now())", "term.Final(true, p.s.now())"}}},
+			"term.Final(begun, p.s.now())", "term.Final(begun || true, p.s.now())"}}},
 		{"rule 5: an earlier attempt counts from the last send", []edit{{renewFile,
 			"			c.committed(v.Record.Beat, v.Version)\n", "			c.tries[v.Record.Beat] = c.tries[c.beats]\n			c.committed(v.Record.Beat, v.Version)\n"}}},
 		{"rule 7: a lapsed term starts again", []edit{{endFile,
