@@ -5,7 +5,7 @@ DESTDIR ?=
 N ?= 100000
 
 .DEFAULT_GOAL := build
-.PHONY: help build test check bench simulate install uninstall snapshot setup clean
+.PHONY: help build test check bench simulate mutants install uninstall snapshot setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -24,6 +24,9 @@ bench: ## compare with flock, in one run
 
 simulate: ## run N random schedules of the election (N=100000)
 	go test ./election -run TestSimulation -timeout 0 -args -n=$(N)
+
+mutants: ## break the election on purpose, rule by rule, and see the simulation fail
+	go run ./scripts/mutants
 
 install: build ## install binary, manual and completions under $(DESTDIR)$(prefix)
 	scripts/install '$(DESTDIR)$(prefix)'

@@ -258,12 +258,6 @@ func (p *process) crash(host bool) {
 	p.cancel()
 }
 
-func (p *process) dead() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.crashed
-}
-
 // procClock is the host's clock, as the process reads it.
 type procClock struct{ p *process }
 

@@ -71,13 +71,13 @@ func verdict(out string) (schedules, what string) {
 	return found[1], what
 }
 
-// simulate builds the election's tests with the mutation and runs the simulation until it fails.
-func (m mutant) simulate(dir string) (string, error) {
+// overlay writes the mutated files into dir and returns what stands in for what.
+func (m mutant) overlay(root, dir string) (map[string]string, error) {
 	replace := make(map[string]string)
 	for i, e := range m.edits {
-		path, err := filepath.Abs(e.file)
+		path, err := filepath.Abs(filepath.Join(root, e.file))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		source := path
 		if to, ok := replace[path]; ok {
@@ -85,16 +85,25 @@ func (m mutant) simulate(dir string) (string, error) {
 		}
 		text, err := os.ReadFile(source)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if n := strings.Count(string(text), e.old); n != 1 {
-			return "", fmt.Errorf("%s: the text stands there %d times, not once: %s", e.file, n, e.old)
+			return nil, fmt.Errorf("%s: the text stands there %d times, not once: %s", e.file, n, e.old)
 		}
 		to := filepath.Join(dir, strconv.Itoa(i)+"_"+filepath.Base(e.file))
 		if err := os.WriteFile(to, []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o600); err != nil {
-			return "", err
+			return nil, err
 		}
 		replace[path] = to
+	}
+	return replace, nil
+}
+
+// simulate builds the election's tests with the mutation and runs the simulation until it fails.
+func (m mutant) simulate(dir string) (string, error) {
+	replace, err := m.overlay(".", dir)
+	if err != nil {
+		return "", err
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
