@@ -46,7 +46,7 @@ type Term struct {
 }
 
 // Final is the record with which a term is given up at the instant now, with its tree dead: released, or, if the term
-// was never allowed to start a child, what is still owed to its predecessors (PROTOCOL.md, rule 4).
+// was never allowed to start a child, what is still owed to its predecessors (ARCHITECTURE.md, rule 4).
 func (t Term) Final(begun bool, now boottime.Time) backends.Record {
 	r := t.Record
 	r.Beat++

@@ -207,7 +207,7 @@ func (c *campaign) watchHead() {
 		return
 	}
 	if c.place > 1 {
-		// The place in the delay keeps what a long queue asks of the store nearly constant (PROTOCOL.md, rule 9).
+		// The place in the delay keeps what a long queue asks of the store nearly constant (ARCHITECTURE.md, rule 9).
 		c.after(evLook, c.perPlace())
 	}
 	if c.head == nil || c.head.Foreign {

@@ -70,7 +70,7 @@ func TestTry(t *testing.T) {
 	})
 }
 
-// TestTryAfterCrash: a job that crashed once, with its host, must run again (PROTOCOL.md, rule 18).
+// TestTryAfterCrash: a job that crashed once, with its host, must run again (ARCHITECTURE.md, rule 18).
 func TestTryAfterCrash(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.deadLeader(t)

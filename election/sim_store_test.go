@@ -50,11 +50,21 @@ func (e *faultyEntry) Beat(ctx context.Context, r backends.Record, seen backends
 }
 
 func (e *faultyEntry) Evict(ctx context.Context, head backends.Head, r backends.Record, seen backends.Version) (backends.Version, error) {
-	return request(ctx, e.p, e.p.gate, "evict", func(ctx context.Context) (backends.Version, error) { return e.Entry.Evict(ctx, head, r, seen) })
+	return request(ctx, e.p, e.p.gate, "evict", func(ctx context.Context) (backends.Version, error) {
+		check := e.p.s.w.patience(head)
+		v, err := e.Entry.Evict(ctx, head, r, seen)
+		check(err)
+		return v, err
+	})
 }
 
 func (e *faultyEntry) Remove(ctx context.Context, head backends.Head, seen backends.Version) error {
-	return write(ctx, e.p, e.p.gate, "remove", func(ctx context.Context) error { return e.Entry.Remove(ctx, head, seen) })
+	return write(ctx, e.p, e.p.gate, "remove", func(ctx context.Context) error {
+		check := e.p.s.w.patience(head)
+		err := e.Entry.Remove(ctx, head, seen)
+		check(err)
+		return err
+	})
 }
 
 func (e *faultyEntry) Release(ctx context.Context, r backends.Record, seen backends.Version) error {
@@ -76,6 +86,23 @@ func (e *faultyEntry) Leave(ctx context.Context) error {
 		return fmt.Errorf("leave: lost: %w", backends.ErrUnavailable)
 	}
 	return e.Entry.Leave(ctx)
+}
+
+// patience checks what an eviction or a removal does to a head that has not acquired: it may be slow, and nobody may take
+// its place before it was first for its own T (ARCHITECTURE.md, rules 8 and 9).
+func (w *world) patience(head backends.Head) (after func(error)) {
+	var first time.Time
+	for _, i := range w.store.Entries(simKey) {
+		if i.Name == head.Name {
+			first = i.First
+		}
+	}
+	r, _, _ := w.store.Record(simKey)
+	return func(err error) {
+		if early := time.Since(first); err == nil && !r.Mine(head.Token) && early < head.TTL {
+			w.fail(fmt.Sprintf("impatience: the entry of %s was first for %v and is dropped, T %v", head.ID, early, head.TTL))
+		}
+	}
 }
 
 func (w *world) isQuiet() bool {

@@ -16,7 +16,7 @@ const (
 	MinMargin = 100 * time.Millisecond
 
 	// slackFixed and slackParts are the waiter's allowance for clocks whose rates differ by up to 1 %, and for the
-	// granularity of timers (PROTOCOL.md, "Words").
+	// granularity of timers (ARCHITECTURE.md, "Words").
 	slackFixed = 100 * time.Millisecond
 	slackParts = 100
 )

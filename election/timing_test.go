@@ -89,7 +89,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestFinal holds what a term leaves behind: released, or what it had still to wait for (PROTOCOL.md, rule 4).
+// TestFinal holds what a term leaves behind: released, or what it had still to wait for (ARCHITECTURE.md, rule 4).
 func TestFinal(t *testing.T) {
 	term := election.Term{Record: backends.Record{Token: 7, TTL: time.Second}, MayStart: boottime.Time(10 * time.Second)}
 	now := boottime.Time(4 * time.Second)

@@ -58,6 +58,7 @@ type Info struct {
 	Token     int64
 	Foreign   bool
 	Candidate backends.Candidate // zero for a foreign entry
+	First     time.Time          // since when it is the head; zero if it is not
 }
 
 // NewStore makes an empty store.
@@ -92,7 +93,7 @@ func (s *Store) Entries(key string) []Info {
 	defer s.mu.Unlock()
 	var all []Info
 	for _, sl := range s.queue(key).slots {
-		all = append(all, Info{sl.name, sl.token, sl.foreign, sl.candidate})
+		all = append(all, Info{sl.name, sl.token, sl.foreign, sl.candidate, sl.first})
 	}
 	return all
 }

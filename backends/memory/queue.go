@@ -20,6 +20,7 @@ type slot struct {
 	token     int64
 	foreign   bool
 	candidate backends.Candidate
+	first     time.Time // since when it is the head
 	handles   []*entry
 	expiry    *time.Timer // nil: never expires
 }
@@ -46,6 +47,7 @@ func (s *Store) enqueue(q *queue) *slot {
 	s.rev++
 	sl := &slot{name: strconv.FormatInt(s.rev, 16), token: s.rev}
 	q.slots = append(q.slots, sl)
+	q.crown()
 	return sl
 }
 
@@ -57,6 +59,7 @@ func (s *Store) drop(q *queue, sl *slot, by *entry) {
 	}
 	s.rev++
 	q.slots = append(q.slots[:i], q.slots[i+1:]...)
+	q.crown()
 	if sl.expiry != nil {
 		sl.expiry.Stop()
 	}
@@ -69,6 +72,12 @@ func (s *Store) drop(q *queue, sl *slot, by *entry) {
 		for _, h := range q.slots[i].handles {
 			s.send(h, Queue, backends.Event{Kind: backends.Changed})
 		}
+	}
+}
+
+func (q *queue) crown() {
+	if len(q.slots) > 0 && q.slots[0].first.IsZero() {
+		q.slots[0].first = time.Now()
 	}
 }
 

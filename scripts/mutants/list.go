@@ -58,7 +58,7 @@ func mutants() []mutant {
 		{"rule 8: a head that has not acquired is evicted", []edit{
 			{queueFile, "!c.head.Foreign && c.record.Mine(c.head.Token)", "!c.head.Foreign && c.record != nil"}}},
 		{"rule 9: a dead head stays", []edit{{queueFile,
-			"return message{err: entry.Remove(ctx, head, version)}", "_, _ = head, version\n		return message{err: backends.ErrConflict}"}}},
+			"return message{err: entry.Remove(ctx, head, version)}", "_, _, _ = entry, head, version\n		return message{err: backends.ErrConflict}"}}},
 		{"rule 11: allowed to start outlives its term", []edit{{guardModel,
 			"	g.term, g.armed, g.begun, g.lapsed, g.handing = t, true, false, false, false\n", "	g.term, g.armed, g.lapsed, g.handing = t, true, false, false\n"}}},
 		{"rule 13: an absent record owes nothing", []edit{{owedFile,
