@@ -171,9 +171,10 @@ func (p *process) run() {
 		Nonce: func() string { return fmt.Sprintf("%016x", p.draw().Uint64()) }, Jitter: func() float64 { return p.draw().Float64() },
 		Log: p.s.w.logger(p.name),
 	}
-	switch r.IntN(8) {
-	case 0:
+	if p.s.w.kind.tireless || r.IntN(8) == 0 {
 		cfg.OnLoss = election.LossCampaign
+	}
+	switch r.IntN(8) {
 	case 1:
 		cfg.Wait = time.Duration(r.Float64() * 2 * float64(p.s.ttl))
 	case 2:

@@ -125,6 +125,7 @@ type worldKind struct {
 	operators bool // everything is deleted under a living leader; all hosts know the key, and have one TTL
 	foreign   bool
 	expires   bool // the store drops entries at will
+	tireless  bool // all campaign again after a loss
 	calm      float64
 	sticky    float64 // chance to be stopped at any one step
 	alone     float64 // chance to be stopped while an answer is on its way, and cut off after it
@@ -171,7 +172,7 @@ func (w *world) setUp() {
 	w.kind = worldKind{
 		lossy: []float64{0, 0.02, 0.1, 0.3}[r.IntN(4)], late: []time.Duration{0, 3 * time.Second, 40 * time.Second}[r.IntN(3)],
 		lagging: []float64{0, 0.1, 0.5}[r.IntN(3)], missing: []float64{0, 0.05}[r.IntN(2)],
-		operators: r.IntN(6) == 0, foreign: r.IntN(6) == 0, expires: r.IntN(3) == 0,
+		operators: r.IntN(6) == 0, foreign: r.IntN(6) == 0, expires: r.IntN(3) == 0, tireless: r.IntN(3) == 0,
 		calm: []float64{0.2, 0.5, 1.2}[r.IntN(3)], sticky: []float64{0, 0.002, 0.01}[r.IntN(3)], alone: []float64{0, 0.01, 0.05}[r.IntN(3)],
 	}
 	w.store = memory.NewStore()
@@ -216,6 +217,13 @@ func (w *world) longestTTL() time.Duration {
 func (w *world) fault() {
 	r := w.rng
 	s := w.slots[r.IntN(len(w.slots))]
+	if entries := w.store.Entries(simKey); len(entries) > 0 && r.IntN(2) == 0 {
+		for _, head := range w.slots { // half of all faults hit whoever leads, or is about to
+			if head.name == entries[0].Candidate.Host {
+				s = head
+			}
+		}
+	}
 	within := func(d time.Duration) time.Duration { return time.Duration(r.Float64() * float64(d)) }
 	switch p := r.IntN(20); {
 	case p < 4:
