@@ -57,13 +57,16 @@ func decodeQuestion(b []byte) question {
 	return question{binary.LittleEndian.Uint32(b), b[4], boottime.Time(binary.LittleEndian.Uint64(b[5:]))}
 }
 
-// watched are the signals that leaderrun forwards.
+// watched are the signals that leaderrun forwards. Those that were ignored when it was executed it goes on to ignore.
 func watched() []os.Signal {
 	var list []os.Signal
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
 		// What is ignored stays so, here and in the child: nohup, and "&" in a script. The runtime does not know about
-		// QUIT; it follows INT.
-		if signal.Ignored(s) || s == unix.SIGQUIT && signal.Ignored(unix.SIGINT) {
+		// QUIT, which follows INT, and has put a handler of its own in its place: it prints all stacks and exits.
+		if s == unix.SIGQUIT && signal.Ignored(unix.SIGINT) {
+			signal.Ignore(s)
+		}
+		if signal.Ignored(s) {
 			continue
 		}
 		list = append(list, s)
