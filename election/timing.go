@@ -50,6 +50,9 @@ func (t Timing) WithDefaults() Timing {
 func (t Timing) Validate() error {
 	hint := fmt.Sprintf("with --ttl %v the defaults are --renew %v --grace %v --margin %v",
 		t.TTL, t.TTL/5, t.TTL/5, max(t.TTL/10, MinMargin))
+	if t.TTL < MinTTL || t.TTL > MaxTTL {
+		hint = "--ttl 10s is the default; the other durations follow from it"
+	}
 	check := func(ok bool, format string, args ...any) error {
 		if ok {
 			return nil

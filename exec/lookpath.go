@@ -51,11 +51,9 @@ func LookPath(file string, env []string) (string, error) {
 	}
 	var denied error
 	for dir := range strings.SplitSeq(path, ":") {
-		found := file
+		found := "./" + file
 		if dir != "" { // an empty one is the working directory
 			found = strings.TrimSuffix(dir, "/") + "/" + file
-		} else {
-			found = "./" + file
 		}
 		err := look(found)
 		if err == nil {

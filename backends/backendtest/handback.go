@@ -112,14 +112,13 @@ func (s *suite) handbackSuccessor(t *testing.T) {
 func (s *suite) handbackTwice(t *testing.T) {
 	key := newKey()
 	leader := s.leader(t, key, "leader")
-	crash := leader.Crash()
 	leader.must("Handback", s.handback(t, leader, leader.released()))
 	leader.must("Handback again", s.handback(t, leader, leader.released()))
 	version := s.peek(t, key)
 	leader.must("Handback again", s.handback(t, leader, leader.released()))
 
 	released := s.leader(t, key, "released")
-	crash = released.Crash()
+	crash := released.Crash()
 	released.must("Release", released.release(released.released(), released.version))
 	before := s.peek(t, key)
 	if before == version {
