@@ -11,7 +11,7 @@ import (
 // DieBy ends this process as the child ended: by the signal itself, since only that stops a shell script at Ctrl-C, and
 // since who waits for us reads "killed by 2" as it would without us. Where that cannot be (we are process 1 of a
 // namespace, whom no signal of its own kills) or would dump core, it exits with 128 + sig, which is what $? is either
-// way. It does not return, and runs no deferred calls. GUARD.md G13.
+// way. It does not return, and runs no deferred calls. ARCHITECTURE.md G13.
 func DieBy(sig unix.Signal) {
 	if os.Getpid() != 1 && harmless(sig) {
 		signal.Reset(sig)

@@ -18,7 +18,7 @@
 // Sweep is for those. Elsewhere the guarantees are weaker: see the comments in the files *_other.go.
 //
 // This package has the only init function of the program: a process that is to be guard or sentinel never gets to main
-// (GUARD.md G2), except that the guard returns from it when there is a term to be handed back: see Crashed.
+// (ARCHITECTURE.md G2), except that the guard returns from it when there is a term to be handed back: see Crashed.
 package exec
 
 import (

@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 	l.noReport()
 }
 
-// A crash of leaderrun, or of the guard: GUARD.md section 1, first table.
+// A crash of leaderrun, or of the guard.
 func TestKilled(t *testing.T) {
 	const prompt = 250 * time.Millisecond
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 
 // inheritedIgnores lists the signals that were ignored when this process was executed, one byte each, as far as they
 // can still be found out. The Go runtime keeps what it found for HUP and INT only. POSIX shells ignore QUIT whenever
-// they ignore INT (for a command with "&" in a script). The others are known in a build with the tag sigign. GUARD.md
-// G15.
+// they ignore INT (for a command with "&" in a script). The others are known in a build with the tag sigign.
+// ARCHITECTURE.md G15.
 func inheritedIgnores() []string {
 	ignored := runtimeIgnores()
 	add := func(n unix.Signal) {

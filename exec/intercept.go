@@ -9,7 +9,7 @@ import (
 
 // init takes over in a process that was executed as guard or sentinel, before the other packages of the program are
 // initialised: that halves the time until the guard is ready. The goroutine of init is locked to the main thread, so a
-// child forked here has a parent-death signal that fires when this process ends and not before. GUARD.md G2.
+// child forked here has a parent-death signal that fires when this process ends and not before. ARCHITECTURE.md G2.
 func init() {
 	if len(os.Args) != 2 {
 		return

@@ -35,8 +35,8 @@ const (
 //	killing     keep     refuse   refuse   ack²    pass    –        –¹       note²    –        –        note     armed³   –
 //	over        keep     refuse   refuse   refuse  –       go       idle     –        –        report   –        –        report
 //
-// ¹ the term is forgotten when the tree is empty. ² a term is over once TERM was sent, or would have been (PROTOCOL.md
-// rule 7). ³ or over, idle, or report. "report": leave, with a CrashReport for main. "go": say Gone at once.
+// ¹ the term is forgotten when the tree is empty. ² a term is over once TERM was sent, or would have been (rule 7 of
+// ARCHITECTURE.md). ³ or over, idle, or report. "report": leave, with a CrashReport for main. "go": say Gone at once.
 type keeper struct {
 	fd   int
 	wire wire
@@ -121,7 +121,7 @@ func (k *keeper) setUp() (err error) {
 }
 
 // outlive catches what a terminal or a kill meant for leaderrun may send, so that it has no effect here. It catches and
-// does not ignore, since the child would inherit that; what was ignored before stays so. GUARD.md G11, G15.
+// does not ignore, since the child would inherit that; what was ignored before stays so. ARCHITECTURE.md G11, G15.
 func (k *keeper) outlive() {
 	k.signal = make(chan os.Signal, 1)
 	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {

@@ -91,7 +91,7 @@ func (k *keeper) drop() {
 	k.phase = idle
 }
 
-// begin starts the child, unless it comes too late: leaderrun may have been stopped since it decided. PROTOCOL.md
+// begin starts the child, unless it comes too late: leaderrun may have been stopped since it decided. ARCHITECTURE.md
 // rule 1.
 func (k *keeper) begin(m message) {
 	switch {

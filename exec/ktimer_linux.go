@@ -13,7 +13,7 @@ import (
 
 // kernelTimer sends this process a signal at an instant, also when the process is stopped: timer_create(2) on
 // CLOCK_BOOTTIME. It is made once, because making it can fail (it counts against RLIMIT_SIGPENDING) and setting it
-// cannot. PROTOCOL.md rule 19.
+// cannot. ARCHITECTURE.md rule 19.
 type kernelTimer struct {
 	id    int32
 	at    boottime.Time

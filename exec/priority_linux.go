@@ -8,7 +8,7 @@ import (
 
 // priority is what protects the guard from a busy machine, where it is allowed to: a better nice value on the main
 // thread, which polls, kills and forks; an OOM score that spares it; its memory locked. The child gets the values that
-// we had. Nothing depends on any of it, so no error is reported. GUARD.md G17.
+// we had. Nothing depends on any of it, so no error is reported. ARCHITECTURE.md G17.
 type priority struct {
 	nice    int // as it was
 	better  int // 0: we may not change it

@@ -10,14 +10,14 @@ import (
 )
 
 // The names under which guard and sentinel appear in ps. Nothing in them, nor in their arguments, matches a
-// "pkill leaderrun" or "pgrep -f 'leaderrun --key …'", so that it takes leaderrun alone. GUARD.md G1.
+// "pkill leaderrun" or "pgrep -f 'leaderrun --key …'", so that it takes leaderrun alone. ARCHITECTURE.md G1.
 const (
 	guardName    = "lr-guard"
 	sentinelName = "lr-sentinel"
 )
 
 // markName is the variable that marks the processes of a term. Nothing of ours carries one that was inherited from an
-// outer leaderrun, or a sweep would kill the guard. GUARD.md G19.
+// outer leaderrun, or a sweep would kill the guard. ARCHITECTURE.md G19.
 const markName = "LEADERRUN_TERM"
 
 // self is what there is once per process by nature: its children, which anybody's wait4 could take, and what the

@@ -17,7 +17,7 @@ import (
 // The sentinel answers one question. With a controlling terminal the child shares leaderrun's process group, so a
 // signal to the group (the keyboard's, a shell's "kill %1", a hang-up) has reached the child already, while one to
 // leaderrun alone has not and must be forwarded. Who sent a signal to whom cannot be seen in Go. A third process in the
-// group that counts what it gets can tell: a signal that it got as well was the group's. GUARD.md section 3.
+// group that counts what it gets can tell: a signal that it got as well was the group's. ARCHITECTURE.md G10.
 
 const (
 	// settle is how long the sentinel waits before it answers, for the kernel to have reached every process of the group.

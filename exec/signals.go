@@ -18,7 +18,7 @@ type Signal struct {
 
 // Signals receives INT, TERM, HUP, QUIT, USR1 and USR2, those that are not ignored, and tells whether each was for the
 // process group, when the child is in it. What stops and continues (TSTP, TTIN, TTOU, CONT) keeps its default effect:
-// the kernel does it for the child as well. GUARD.md G11.
+// the kernel does it for the child as well. ARCHITECTURE.md G11.
 type Signals struct {
 	out  *queue[Signal]
 	in   chan os.Signal

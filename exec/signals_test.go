@@ -71,7 +71,7 @@ const counter = `for s in INT TERM HUP QUIT USR1; do trap "echo $s >&9" $s; done
 echo ready >&9
 while :; do sleep 0.01; done`
 
-// The child, which shares leaderrun's group, gets each signal exactly once: GUARD.md section 3, the sentinel.
+// The child, which shares leaderrun's group, gets each signal exactly once: ARCHITECTURE.md G10.
 func TestSentinel(t *testing.T) {
 	term, onTerminal := newTerminal(t)
 	l := play(t, onTerminal)

@@ -91,7 +91,7 @@ func (s *supervisor) report() {
 	s.events.push(Event{Kind: GuardDied, Token: s.token, Err: s.cause})
 }
 
-// kill ends the guard and, behind it, the tree. GUARD.md G6.
+// kill ends the guard and, behind it, the tree. ARCHITECTURE.md G6.
 func (s *supervisor) kill() {
 	if s.killing {
 		return

@@ -16,7 +16,8 @@ import (
 // Sweep kills what is left of earlier terms on this host: every process whose environment, as it was at its last exec,
 // has name=VALUE with a VALUE that begins with prefix and is not keep; not this one, nor its guard and sentinel. It
 // goes on until a pass over all processes finds none alive, or ctx is done; then the error names one that is. What lost
-// its environment (env -i, sudo, a process title written over it) is not found: it is a net, and no proof. GUARD.md G12.
+// its environment (env -i, sudo, a process title written over it) is not found: it is a net, and no proof.
+// ARCHITECTURE.md G12.
 func Sweep(ctx context.Context, name, prefix, keep string) (Swept, error) {
 	s := sweeper{mark: []byte(name + "=" + prefix), keep: []byte(name + "=" + keep), sent: map[int]string{}}
 	for clean, pass := 0, 0; ; pass++ {

@@ -49,7 +49,7 @@ func children() []int {
 
 // guardAttr gives the guard a process group of its own, in our session: with ours, "kill -9 %1" would take both; with a
 // session of its own it could not put the child into our group. The parent-death signal is SIGCONT and not SIGKILL: the
-// guard has to survive our death, and to notice it also when it was stopped. GUARD.md G1, G3.
+// guard has to survive our death, and to notice it also when it was stopped. ARCHITECTURE.md G1, G3.
 func guardAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGCONT}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/leaderrun/leaderrun/exec"
 )
 
-// What comes too late, or for another term, is refused by the guard itself: PROTOCOL.md rule 1.
+// What comes too late, or for another term, is refused by the guard itself: ARCHITECTURE.md rule 1.
 func TestLateBegin(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "started")
 	for _, c := range []struct {
@@ -254,7 +254,7 @@ func TestNoReport(t *testing.T) {
 	l.noReport()
 }
 
-// A guard that is stopped far from its deadline is noticed by the answer that does not come. GUARD.md G5.
+// A guard that is stopped far from its deadline is noticed by the answer that does not come. ARCHITECTURE.md G5.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	l := play(t)

@@ -24,7 +24,7 @@ func foreground(tty int) bool {
 }
 
 // Terminal is the state of the controlling terminal at the start: a child that is killed in raw mode leaves it
-// unusable. GUARD.md G14. A nil Terminal has nothing to restore.
+// unusable. ARCHITECTURE.md G14. A nil Terminal has nothing to restore.
 type Terminal struct {
 	fd    int
 	saved *unix.Termios

@@ -44,7 +44,8 @@ func (t *tree) each(f func(pid int)) {
 }
 
 // step is one round of the kill loop, to be called after reap with what it returned: it sends SIGKILL to all that it
-// finds, and reports whether the tree is empty. SIGSTOP first is not needed, also against fork bombs: GUARD.md G7.
+// finds, and reports whether the tree is empty. SIGSTOP first is not needed, also against fork bombs:
+// ARCHITECTURE.md G7.
 //
 // The proof is that no child is left. Where that cannot come (children of ours that are not of the tree, or a zombie
 // that a debugger holds), it is a walk that finds nothing but what the walk before had found dead. The kernel adds

@@ -15,7 +15,7 @@ import (
 	"github.com/leaderrun/leaderrun/exec"
 )
 
-// Trees that run away from the kill loop. GUARD.md section 1, second table.
+// Trees that run away from the kill loop.
 func TestAdversaries(t *testing.T) {
 	for _, c := range []struct{ name, script string }{
 		// Each generation forks the next one in a session of its own, and exits.

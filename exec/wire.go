@@ -9,7 +9,7 @@ import (
 )
 
 // highFD is where guard and sentinel have their socket: a low number would be taken from the child, which may have been
-// given descriptors 3, 4, … by whoever started us (socket activation, "3<file"). GUARD.md G16.
+// given descriptors 3, 4, … by whoever started us (socket activation, "3<file"). ARCHITECTURE.md G16.
 const highFD = 200
 
 // socketpair makes the two ends of a connection, both close-on-exec and non-blocking, the second one at a high number.

@@ -1,4 +1,4 @@
-// Package backendtest is the suite that every store must pass: what PROTOCOL's transactions and rules need of it, one
+// Package backendtest is the suite that every store must pass: what the protocol needs of it, one
 // named subtest each. A store's own test calls Run with a Harness that opens clients of a real server.
 //
 // The suite uses the contract alone and moves no clock: it shows that a transaction is refused when its condition does
